@@ -1,0 +1,1 @@
+"""lampnet: multi-label classification by Label Message Passing."""

@@ -1,0 +1,282 @@
+"""Every setting of a run: frozen, keyword-only, checked when made, saved with the model.
+
+`Config.preset("fast")` is the default; `Config.preset("paper")` follows the paper's text.
+Single settings are changed by dotted names, as on the command line:
+
+>>> Config.preset("fast").updated({"model.width": 256}).model.width
+256
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from lampnet.errors import ConfigError, did_you_mean
+
+EVIDENCE = ("linear", "neighbours", "forest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputConfig:
+    """How rows become nodes."""
+
+    #: nodes a row may have; longer rows are cut, and a warning says how many
+    max_nodes: int = 512
+    #: text: a word must occur this often in the training rows to get a vector
+    min_count: int = 2
+    #: text: at most this many words (the most frequent)
+    vocabulary: int = 50_000
+    #: text: "word", or "bpe" for sub-word pieces
+    tokenizer: Literal["word", "bpe"] = "word"
+    #: text: "sequence" (tokens with positions) or "set" (distinct words weighted by tf-idf)
+    text_nodes: Literal["sequence", "set"] = "set"
+    #: wordset: weigh features by their inverse document frequency
+    tfidf: bool = True
+    #: dna: bases a convolution filter spans
+    filter_bases: int = 15
+    #: dna: positions pooled into one node
+    pool: int = 4
+    #: dna: train on both strands and average them when predicting
+    both_strands: bool = True
+    #: image: side of a square patch, in pixels after resizing
+    patch: int = 16
+    #: image: rows are resized to this height and width; 0 keeps the size of the training rows
+    image_side: int = 128
+    #: text: folder of a local Hugging Face encoder that provides the nodes; "" for none
+    pretrained: str = ""
+    #: text: train the pretrained encoder too, or keep it as it is
+    fine_tune: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """The network of the paper."""
+
+    #: d, the width of every node's state
+    width: int = 128
+    #: K, attention heads; must divide the width
+    heads: int = 4
+    #: T, rounds of input-to-label then label-to-label messages
+    steps: int = 2
+    #: rounds of message passing among input nodes: 0 is the paper's Emb, 2 its FMP
+    feature_steps: int = 0
+    #: width of the update's hidden layer as a multiple of d (the paper: 1)
+    hidden_multiple: int = 1
+    #: layer norm after each residual sum (the paper) or before each module
+    norm: Literal["pre", "post"] = "pre"
+    #: scores are divided by sqrt(width) as the paper writes, or by sqrt(width / heads)
+    score_scale: Literal["width", "head"] = "head"
+    #: "tied": W^y u, as in the paper; "scaled": W^y u / sqrt(d) + a bias a label
+    readout: Literal["tied", "scaled"] = "scaled"
+    #: chance that an entry of a message or an update is dropped in training
+    dropout: float = 0.3
+    #: chance that a whole input node is dropped in training (never a row's last)
+    node_dropout: float = 0.3
+    #: cheap first opinions the label nodes start from: any of linear, neighbours, forest
+    evidence: tuple[str, ...] = ("linear",)
+    #: only this many promising labels a row exchange messages; 0 means all of them
+    candidates: int = 0
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "width", "heads", "steps", "hidden_multiple")
+        _at_least(self, 0, "feature_steps", "candidates")
+        _probability(self, "dropout", "node_dropout")
+        if self.width % self.heads:
+            raise ConfigError(
+                f"model.width={self.width} cannot be shared by model.heads={self.heads}; "
+                "choose a width that is a multiple of the heads"
+            )
+        for name in self.evidence:
+            if name not in EVIDENCE:
+                raise ConfigError(f"model.evidence: {name!r} is not known; {did_you_mean(name, EVIDENCE)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingConfig:
+    """How the network is fitted."""
+
+    epochs: int = 20
+    batch_size: int = 32
+    optimiser: Literal["adam", "adamw"] = "adamw"
+    learning_rate: float = 1e-3
+    weight_decay: float = 0.05
+    #: steps over which the learning rate rises from zero
+    warmup_steps: int = 200
+    #: after the warm-up: stay, or fall to zero along a cosine over the epochs
+    schedule: Literal["constant", "cosine"] = "cosine"
+    #: lambda, the weight of the earlier stages' losses
+    intermediate_weight: float = 0.2
+    #: decay of the running average of the weights that is evaluated and kept; 0 for none
+    average: float = 0.997
+    #: gradients longer than this are shortened; 0 for never
+    clip: float = 1.0
+    #: stop after this many epochs without a better validation score; 0 for never
+    patience: int = 4
+    #: the validation score that picks the best epoch
+    metric: str = "example_f1"
+    #: "spectral" starts vectors and attention from the training matrix; "random" as in the paper
+    start: Literal["spectral", "random"] = "spectral"
+    seed: int = 0
+    #: processor threads; 0 leaves torch's own choice
+    threads: int = 0
+    #: seconds of training after which the run ends with its best epoch; 0 for no limit
+    time_budget: float = 0.0
+    #: minutes between checkpoints inside an epoch
+    checkpoint_minutes: float = 5.0
+    #: batches whose gradients are summed before a step
+    accumulate: int = 1
+    #: "bfloat16" runs the network in mixed precision
+    precision: Literal["float32", "bfloat16"] = "float32"
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "epochs", "batch_size", "accumulate")
+        _at_least(self, 0, "learning_rate", "weight_decay", "warmup_steps", "intermediate_weight", "clip",
+                  "patience", "seed", "threads", "time_budget", "checkpoint_minutes")
+        if not 0 <= self.average < 1:
+            raise ConfigError(f"training.average={self.average} must be at least 0 and below 1")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """All settings of a run."""
+
+    preset_name: str = "fast"
+    #: edgeless | full | cooccurrence | tree | given (edges came from a file or an array)
+    label_graph: str = "full"
+    input: InputConfig = field(default_factory=InputConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    training: TrainingConfig = field(default_factory=TrainingConfig)
+
+    @classmethod
+    def preset(cls, name: str) -> Config:
+        """The settings called `fast` (the default) or `paper`."""
+        if name not in PRESETS:
+            raise ConfigError(f"there is no preset {name!r}; {did_you_mean(name, PRESETS)}")
+        return PRESETS[name]
+
+    def updated(self, changes: Mapping[str, Any]) -> Config:
+        """A copy with dotted settings changed; text is read as the setting's type."""
+        config = self
+        for dotted, value in changes.items():
+            config = config._with(dotted, value)
+        return config
+
+    def _with(self, dotted: str, value: Any) -> Config:
+        known = setting_types()
+        if dotted not in known:
+            raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
+        value = _as_type(dotted, value, known[dotted])
+        section, _, name = dotted.rpartition(".")
+        if not section:
+            return dataclasses.replace(self, **{name: value})
+        part = dataclasses.replace(getattr(self, section), **{name: value})
+        return dataclasses.replace(self, **{section: part})
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for `config.json`."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Config:
+        """Read what `to_json` wrote; unknown or ill-typed settings are refused."""
+        if not isinstance(data, Mapping):
+            raise ConfigError(f"settings must be a JSON object, not {type(data).__name__}")
+        changes: dict[str, Any] = {}
+        for key, value in data.items():
+            if key in ("input", "model", "training"):
+                if not isinstance(value, Mapping):
+                    raise ConfigError(f"setting {key!r} must be a JSON object, not {type(value).__name__}")
+                changes.update({f"{key}.{name}": v for name, v in value.items()})
+            else:
+                changes[key] = value
+        config = cls()
+        # Sections are replaced whole, so that settings which depend on each other are checked together.
+        for section, kind in (("input", InputConfig), ("model", ModelConfig), ("training", TrainingConfig)):
+            own = {k.partition(".")[2]: k for k in changes if k.startswith(section + ".")}
+            known = setting_types()
+            for name, dotted in own.items():
+                if dotted not in known:
+                    raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
+            values = {name: _as_type(dotted, changes.pop(dotted), known[dotted]) for name, dotted in own.items()}
+            config = dataclasses.replace(config, **{section: kind(**values)})
+        return config.updated(changes)
+
+
+def setting_types() -> dict[str, Any]:
+    """Every dotted setting and its type."""
+    types: dict[str, Any] = {}
+    for name, kind in get_type_hints(Config).items():
+        if dataclasses.is_dataclass(kind):
+            types.update({f"{name}.{sub}": t for sub, t in get_type_hints(kind).items()})
+        else:
+            types[name] = kind
+    return types
+
+
+def _as_type(name: str, value: Any, kind: Any) -> Any:
+    """`value` as `kind`, read from text where it came as text."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise ConfigError(f"{name}={value!r} is not one of {', '.join(map(repr, get_args(kind)))}")
+        return value
+    if get_origin(kind) is tuple:
+        if isinstance(value, str):
+            return tuple(part for part in value.replace("none", "").split(",") if part)
+        if isinstance(value, (list, tuple)) and all(isinstance(part, str) for part in value):
+            return tuple(value)
+        raise ConfigError(f"{name}={value!r} must be a list of names")
+    if kind is bool:
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            return value.lower() == "true"
+        if isinstance(value, bool):
+            return value
+        raise ConfigError(f"{name}={value!r} must be true or false")
+    if kind in (int, float):
+        if isinstance(value, bool):
+            raise ConfigError(f"{name}={value!r} must be a number")
+        try:
+            number = kind(value)
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigError(f"{name}={value!r} must be {'a whole number' if kind is int else 'a number'}") from None
+        if number != number or (kind is int and isinstance(value, float) and number != value):
+            raise ConfigError(f"{name}={value!r} must be {'a whole number' if kind is int else 'a number'}")
+        return number
+    if not isinstance(value, str):
+        raise ConfigError(f"{name}={value!r} must be text")
+    return value
+
+
+def _at_least(config: Any, bound: int, *names: str) -> None:
+    section = type(config).__name__.removesuffix("Config").lower()
+    for name in names:
+        value = getattr(config, name)
+        if not value >= bound:
+            raise ConfigError(f"{section}.{name}={value} must be at least {bound}")
+
+
+def _probability(config: Any, *names: str) -> None:
+    section = type(config).__name__.removesuffix("Config").lower()
+    for name in names:
+        value = getattr(config, name)
+        if not 0 <= value < 1:
+            raise ConfigError(f"{section}.{name}={value} must be at least 0 and below 1")
+
+
+PRESETS: dict[str, Config] = {
+    "fast": Config(),
+    "paper": Config(
+        preset_name="paper",
+        input=InputConfig(text_nodes="sequence", tfidf=False),
+        model=ModelConfig(
+            width=512, heads=4, steps=2, feature_steps=2, norm="post", score_scale="width", readout="tied",
+            dropout=0.2, node_dropout=0.0, evidence=(),
+        ),
+        training=TrainingConfig(
+            epochs=50, batch_size=32, optimiser="adam", learning_rate=2e-4, weight_decay=0.0, warmup_steps=0,
+            schedule="constant", intermediate_weight=0.1, average=0.0, clip=0.0, patience=10, start="random",
+        ),
+    ),
+}
