@@ -1,0 +1,331 @@
+"""ARFF as Mulan and MEKA write it: dense or sparse, plain, gzip or bz2.
+
+Which attributes are labels is said by Mulan's XML file, by a list of names, or by MEKA's `-C n`
+in the relation's name (the first n attributes; the last -n when n is negative).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.dataset import Dataset, Table
+from lampnet.errors import DataError, FormatError
+from lampnet.readers.arff_header import (
+    Attribute,
+    Header,
+    find_columns,
+    parse_header,
+    read_label_names,
+    split_fields,
+    unescape,
+)
+from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, dense_block, to_floats
+from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
+
+_VALUE = rb"(?:" + NUMBER + rb"|\?)"
+_PAIR = rb"\d++[ \t]++" + _VALUE + rb"[ \t]*+"
+_SPARSE_LINE = re.compile(rb"\{[ \t]*+(?:" + _PAIR + rb"(?:,[ \t]*+" + _PAIR + rb")*+)?\}")
+_SPARSE_ENTRY = re.compile(
+    r"""\s*(\d+)\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"{}]+))\s*(?:,|$)""", re.ASCII
+)
+_SPACES = bytes.maketrans(b"{},", b"   ")
+
+
+def read_arff(
+    path: str | Path,
+    labels: str | Path | Sequence[str] | None = None,
+    *,
+    kind: str | None = None,
+    name: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Dataset:
+    """Read one ARFF file.
+
+    Parameters
+    ----------
+    path : str or Path
+    labels : path, sequence of names, or None
+        A Mulan XML file (or a text file, one name a line), or the names themselves. None means
+        MEKA's `-C n` when the relation states it, else the only `.xml` file beside the file.
+    kind : {"wordset", "vector", "columns", "text"}, optional
+        The input kind; by default word set for sparse files and for features that are all {0,1},
+        text for a single string attribute, else columns.
+
+    Returns
+    -------
+    Dataset
+    """
+    path = Path(path)
+    raw = read_bytes(path, max_bytes)
+    if b"\r" in raw:
+        raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    header = parse_header(path, raw)
+    label_names, label_columns = _labels(path, header, labels)
+    matrix, texts = _read_body(path, header, raw[header.data_start :])
+    known = set(label_columns)
+    features = [number for number in range(len(header.attributes)) if number not in known]
+    y = _label_matrix(path, header, matrix, label_columns) if label_columns else None
+    rows, kind = _rows(path, header, matrix, texts, features, kind)
+    return Dataset(
+        name=name or plain_stem(path),
+        kind=kind,
+        rows=rows,
+        labels=y,
+        label_names=label_names,
+        feature_names=tuple(header.attributes[number].name for number in features) if kind != "text" else None,
+    )
+
+
+def _labels(path: Path, header: Header, labels: str | Path | Sequence[str] | None) -> tuple[tuple[str, ...], list[int]]:
+    if labels is None and header.meka_labels is not None:
+        count, total = header.meka_labels, len(header.attributes)
+        if not 0 < abs(count) < total:
+            raise FormatError(path, f"the relation says -C {count}, but the file has {total} attributes")
+        columns = list(range(count)) if count > 0 else list(range(total + count, total))
+        return tuple(unescape(header.attributes[number].name) for number in columns), columns
+    if labels is None:
+        beside = sorted(path.parent.glob("*.xml"))
+        if len(beside) != 1:
+            raise DataError(
+                f"{path}: which attributes are labels is not known: the relation has no '-C n' and the folder "
+                f"has {len(beside)} .xml files; give the label names with --labels FILE (labels=... in Python)"
+            )
+        labels = beside[0]
+    if isinstance(labels, (str, Path)):
+        names = read_label_names(labels)
+    else:
+        names = tuple(labels)
+        # A file for prediction may leave its label columns out altogether.
+        declared = {unescape(attribute.name) for attribute in header.attributes}
+        if not any(unescape(label) in declared for label in names):
+            return names, []
+    return names, find_columns(path, header, names)
+
+
+def _read_body(path: Path, header: Header, body: bytes) -> tuple[Any, dict[int, list[str]]]:
+    """All columns as one matrix (CSR for sparse files, else float64), and string columns apart."""
+    start = body.lstrip()[:1]
+    while start == b"%":  # comments before the first row say nothing about its form
+        body_rest = body.lstrip().partition(b"\n")[2]
+        header = Header(
+            header.relation,
+            header.attributes,
+            header.data_line + body[: len(body) - len(body_rest)].count(b"\n"),
+            header.data_start,
+        )
+        body, start = body_rest, body_rest.lstrip()[:1]
+    if not start:
+        raise FormatError(path, "there are no rows after @data; give a file with rows", header.data_line)
+    if start == b"{":
+        return _read_sparse(path, header, body), {}
+    return _read_dense(path, header, body)
+
+
+def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
+    plain = all(a.categories is None or _counts_from_zero(a) for a in header.attributes)
+    rows = SparseRows(path, len(header.attributes))
+    for lines in blocks_of_lines(body, header.data_line, comment=b"%"):
+        if plain and all(map(_SPARSE_LINE.fullmatch, lines.text)):
+            counts = np.array(
+                [text.count(b",") + 1 if text.strip(b"{} \t") else 0 for text in lines.text], dtype=np.int64
+            )
+            joined = b"".join(lines.text).translate(_SPACES).replace(b"?", b"nan")
+            flat = to_floats(joined, " ")
+            if flat is not None and len(flat) == 2 * counts.sum():
+                rows.add(flat[0::2], flat[1::2], counts, lines.numbers)
+                continue
+        _add_sparse_slowly(path, header, lines, rows)
+    matrix = rows.matrix()
+    _check_values(path, header, matrix)
+    return matrix
+
+
+def _counts_from_zero(attribute: Attribute) -> bool:
+    """Whether the declared values are 0, 1, ...: then a value is its own code."""
+    return attribute.numeric_categories == tuple(range(len(attribute.categories or ())))
+
+
+def _add_sparse_slowly(path: Path, header: Header, lines: Lines, rows: SparseRows) -> None:
+    """Quoted values, named categories and wrong lines: entry by entry."""
+    indices: list[int] = []
+    values: list[float] = []
+    counts: list[int] = []
+    for raw, number in zip(lines.text, lines.numbers, strict=True):
+        text = raw.decode("utf-8", errors="replace")
+        if not (text.startswith("{") and text.endswith("}")):
+            raise FormatError(path, "a sparse row must stand between { and }; is the file whole?", number)
+        text, place, before = text[1:-1].strip(), 0, len(indices)
+        while place < len(text):
+            found = _SPARSE_ENTRY.match(text, place)
+            if found is None:
+                raise FormatError(path, f"{text[place : place + 40]!r} is not an 'index value' pair", number)
+            index = int(found.group(1)) if len(found.group(1)) < 12 else len(header.attributes)
+            if index >= len(header.attributes):
+                raise FormatError(
+                    path, f"the index {found.group(1)[:20]} is not below {len(header.attributes)} attributes", number
+                )
+            value = next(group for group in found.groups()[1:] if group is not None)
+            indices.append(index)
+            values.append(_code(path, header.attributes[index], unescape(value), number))
+            place = found.end()
+        counts.append(len(indices) - before)
+    rows.add(np.array(indices, dtype=np.float64), np.array(values), np.array(counts, dtype=np.int64), lines.numbers)
+
+
+def _code(path: Path, attribute: Attribute, value: str, line: int) -> float:
+    """A field as a number: a missing value is NaN, a category its place in the declaration."""
+    if value == "?":
+        return float("nan")
+    if attribute.categories:
+        if value in attribute.categories:
+            return float(attribute.categories.index(value))
+        numbers = attribute.numeric_categories
+        try:
+            if numbers is not None and float(value) in numbers:  # "1.0" where {0,1} was declared
+                return float(numbers.index(float(value)))
+        except ValueError:
+            pass
+        raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is none of its declared values", line)
+    try:
+        number = float(value)
+    except ValueError:
+        raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is not a number", line) from None
+    if np.isinf(number):
+        raise FormatError(path, f"attribute {attribute.name!r} is infinite; give finite numbers", line)
+    return number
+
+
+def _read_dense(path: Path, header: Header, body: bytes) -> tuple[np.ndarray, dict[int, list[str]]]:
+    width = len(header.attributes)
+    strings = [number for number, attribute in enumerate(header.attributes) if attribute.is_text]
+    plain = not strings and all(a.categories is None or _counts_from_zero(a) for a in header.attributes)
+    texts: dict[int, list[str]] = {number: [] for number in strings}
+    blocks: list[np.ndarray] = []
+    for lines in blocks_of_lines(body, header.data_line, comment=b"%"):
+        block = dense_block(lines, width, path) if plain else None
+        blocks.append(_dense_slowly(path, header, lines, texts) if block is None else block)
+    matrix = np.concatenate(blocks)
+    _check_values(path, header, matrix)
+    return matrix, texts
+
+
+def _dense_slowly(path: Path, header: Header, lines: Lines, texts: dict[int, list[str]]) -> np.ndarray:
+    block = np.empty((len(lines.text), len(header.attributes)))
+    for row, (raw, number) in enumerate(zip(lines.text, lines.numbers, strict=True)):
+        try:
+            fields = split_fields(raw.decode("utf-8"))
+        except UnicodeDecodeError:
+            fields = split_fields(raw.decode("latin-1"))
+        if fields is None:
+            raise FormatError(path, "a quotation mark does not close; is the file whole?", number)
+        if len(fields) != len(header.attributes):
+            raise FormatError(
+                path, f"the line has {len(fields)} values, {len(header.attributes)} were expected", number
+            )
+        for column, (attribute, field) in enumerate(zip(header.attributes, fields, strict=True)):
+            if attribute.is_text:
+                texts[column].append(field)
+                block[row, column] = 0.0
+            else:
+                block[row, column] = _code(path, attribute, field, number)
+    return block
+
+
+def _check_values(path: Path, header: Header, matrix: Any) -> None:
+    """Codes must lie within the declared values (the fast paths read them unchecked)."""
+    limits = np.array([len(a.categories) if a.categories else np.inf for a in header.attributes])
+    if sparse.issparse(matrix):
+        values, columns = matrix.data, matrix.indices
+        wrong = (values >= limits[columns]) | (
+            np.isfinite(limits[columns]) & ((values < 0) | (values != np.floor(values)) & ~np.isnan(values))
+        )
+        where = np.flatnonzero(wrong)
+        found = [(int(columns[where[0]]), float(values[where[0]]))] if len(where) else []
+    else:
+        with np.errstate(invalid="ignore"):
+            nominal = np.flatnonzero(np.isfinite(limits))
+            part = matrix[:, nominal]
+            wrong = (part >= limits[nominal]) | (part < 0) | ((part != np.floor(part)) & ~np.isnan(part))
+        at = np.argwhere(wrong)
+        found = [(int(nominal[at[0][1]]), float(part[at[0][0], at[0][1]]))] if len(at) else []
+    if found:
+        column, value = found[0]
+        raise FormatError(
+            path, f"attribute {header.attributes[column].name!r}: {value:g} is none of its declared values"
+        )
+
+
+def _label_matrix(path: Path, header: Header, matrix: Any, columns: list[int]) -> sparse.csr_matrix:
+    """CSR float32 (n, L): 1 where the label is set, NaN where it is unknown."""
+    y: Any = matrix[:, columns]
+    y = y.tocsr().astype(np.float32) if sparse.issparse(y) else np.asarray(y, dtype=np.float32)
+    # A label declared {1,0} or {yes,no} has its codes the other way round.
+    turned = []
+    for place, column in enumerate(columns):
+        categories = header.attributes[column].categories
+        if categories is None:
+            continue
+        if len(categories) > 2 or header.attributes[column].is_text:
+            raise FormatError(
+                path, f"label {header.attributes[column].name!r} has {len(categories)} values; a label needs {{0,1}}"
+            )
+        if categories[0].lower() in ("1", "true", "yes", "t", "y") and len(categories) == 2:
+            turned.append(place)
+    if turned:
+        dense = y.toarray() if sparse.issparse(y) else y
+        dense[:, turned] = 1 - dense[:, turned]
+        y = dense
+    y = sparse.csr_matrix(y)
+    y.eliminate_zeros()
+    wrong = np.flatnonzero((y.data != 1) & ~np.isnan(y.data))
+    if len(wrong):
+        column = columns[int(y.indices[wrong[0]])]
+        raise FormatError(
+            path, f"label {header.attributes[column].name!r} has the value {y.data[wrong[0]]:g}; labels are 0 or 1"
+        )
+    return y
+
+
+def _rows(
+    path: Path, header: Header, matrix: Any, texts: dict[int, list[str]], features: list[int], kind: str | None
+) -> tuple[Any, str]:
+    if not features:
+        raise FormatError(path, "every attribute is a label; nothing is left to predict from")
+    chosen = [header.attributes[number] for number in features]
+    if len(features) == 1 and chosen[0].is_text:
+        return texts[features[0]], "text"
+    if any(attribute.is_text for attribute in chosen):
+        name = next(attribute.name for attribute in chosen if attribute.is_text)
+        raise FormatError(path, f"the string attribute {name!r} stands among other features; keep only one kind")
+    x = matrix[:, features]
+    if kind is None:
+        binary = all(attribute.categories is not None and _counts_from_zero(attribute) for attribute in chosen)
+        kind = "wordset" if sparse.issparse(x) or binary else "columns"
+    if kind == "wordset":
+        x = sparse.csr_matrix(x, dtype=np.float32)
+        x.eliminate_zeros()
+        if np.isnan(x.data).any():
+            raise FormatError(path, "features with missing values (?) cannot be a word set; read them as columns")
+        return x, kind
+    dense = x.toarray() if sparse.issparse(x) else x
+    if kind == "vector":
+        if np.isnan(dense).any():
+            raise FormatError(path, "features with missing values (?) cannot be a vector; read them as columns")
+        return np.ascontiguousarray(dense, dtype=np.float32), kind
+    categories = {
+        place: attribute.categories
+        for place, attribute in enumerate(chosen)
+        if attribute.categories and not (len(attribute.categories) == 2 and _counts_from_zero(attribute))
+    }
+    table = Table(
+        values=np.ascontiguousarray(dense, dtype=np.float64),
+        names=tuple(attribute.name for attribute in chosen),
+        categories=categories,
+    )
+    return table, "columns"

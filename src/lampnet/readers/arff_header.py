@@ -1,0 +1,190 @@
+"""The header of an ARFF file: attribute names and types, and MEKA's `-C n`; and Mulan's label XML."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from lampnet.errors import DataError, FormatError, did_you_mean
+from lampnet.readers.source import MAX_BYTES, decode, plain_suffix, read_bytes
+
+_NAME = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{]+))\s*""")
+_FIELD = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"]*?))\s*(?:,|$)""")
+_MEKA = re.compile(r"-C\s+(-?\d+)\b")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One declared column: `categories` is None for numbers, and () for free strings."""
+
+    name: str
+    categories: tuple[str, ...] | None
+
+    @property
+    def is_text(self) -> bool:
+        return self.categories == ()
+
+    @property
+    def numeric_categories(self) -> tuple[float, ...] | None:
+        """The categories as numbers, where every one of them is a number."""
+        if not self.categories:
+            return None
+        try:
+            return tuple(float(category) for category in self.categories)
+        except ValueError:
+            return None
+
+
+@dataclass(frozen=True)
+class Header:
+    """What stands before `@data`; `data_line` is the number of the first line after it."""
+
+    relation: str
+    attributes: tuple[Attribute, ...]
+    data_line: int
+    data_start: int
+
+    @property
+    def meka_labels(self) -> int | None:
+        """n of MEKA's `-C n`: the first n attributes are labels, the last -n when negative."""
+        found = _MEKA.search(self.relation)
+        return int(found.group(1)) if found else None
+
+
+def unescape(name: str) -> str:
+    r"""A backslash before a quote, a backslash or a percent sign only protects it.
+
+    >>> unescape(r"it\'s")
+    "it's"
+    >>> unescape(r"dise\~no")
+    'dise\\~no'
+    """
+    return re.sub(r"\\(['\"\\%])", r"\1", name)
+
+
+def split_fields(text: str) -> list[str] | None:
+    """The comma-separated fields of a line, quotes removed; None when a quote does not close.
+
+    >>> split_fields("1, 'a, b', c")
+    ['1', 'a, b', 'c']
+    """
+    fields, place = [], 0
+    while True:
+        found = _FIELD.match(text, place)
+        if found is None:
+            return None
+        single, double, plain = found.groups()
+        quoted = single if single is not None else double
+        fields.append(unescape(quoted) if quoted is not None else plain)
+        place = found.end()
+        if place == len(text):
+            if found.group().endswith(",") and text.rstrip().endswith(","):
+                fields.append("")
+            return fields
+
+
+def parse_header(path: Path, raw: bytes) -> Header:
+    """Read up to and with the `@data` line.
+
+    Raises
+    ------
+    FormatError
+        No `@data`, no attribute, or a line that is not ARFF.
+    """
+    attributes: list[Attribute] = []
+    relation, line, start = "", 0, 0
+    if raw.startswith(b"\xef\xbb\xbf"):
+        start = 3
+    while start < len(raw):
+        end = raw.find(b"\n", start)
+        end = len(raw) if end < 0 else end
+        line += 1
+        text = raw[start:end].strip()
+        start = end + 1
+        if not text or text.startswith(b"%"):
+            continue
+        # Old Mulan files name attributes in Latin-1.
+        try:
+            words = text.decode("utf-8")
+        except UnicodeDecodeError:
+            words = text.decode("latin-1")
+        keyword, _, rest = words.replace("\t", " ").partition(" ")
+        keyword = keyword.lower()
+        if keyword == "@data":
+            if not attributes:
+                raise FormatError(path, "no @attribute came before @data", line)
+            return Header(relation, tuple(attributes), line + 1, start)
+        if keyword == "@relation":
+            relation = rest.strip()
+        elif keyword == "@attribute":
+            attributes.append(_attribute(path, rest, line))
+        else:
+            raise FormatError(path, f"{words[:40]!r} is not an ARFF header line (@relation, @attribute, @data)", line)
+    raise FormatError(path, "the file ends before a @data line; is it an ARFF file, and whole?", max(line, 1))
+
+
+def _attribute(path: Path, text: str, line: int) -> Attribute:
+    found = _NAME.match(text)
+    if found is None:
+        raise FormatError(path, "an @attribute line needs a name and a type", line)
+    single, double, plain = found.groups()
+    quoted = single if single is not None else double
+    name = unescape(quoted) if quoted is not None else plain
+    kind = text[found.end() :].strip()
+    if kind.startswith("{"):
+        categories = split_fields(kind[1:-1]) if kind.endswith("}") else None
+        if not categories:
+            raise FormatError(path, f"attribute {name!r}: the list of its values does not close", line)
+        return Attribute(name, tuple(categories))
+    word = kind.split(" ")[0].lower()
+    if word in ("numeric", "real", "integer"):
+        return Attribute(name, None)
+    if word == "string":
+        return Attribute(name, ())
+    raise FormatError(
+        path, f"attribute {name!r} has the type {kind[:30]!r}; known are numeric, real, integer, string, {{...}}", line
+    )
+
+
+def read_label_names(path: str | Path) -> tuple[str, ...]:
+    """Label names from a Mulan XML file (nested labels too) or a text file with one name a line."""
+    path = Path(path)
+    raw = read_bytes(path, min(MAX_BYTES, 64 << 20))
+    if plain_suffix(path) == ".xml" or raw.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<"):
+        if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
+            raise FormatError(path, "document types and entities are not allowed in a label file")
+        try:
+            root = ElementTree.fromstring(raw)
+        except ElementTree.ParseError as error:
+            raise FormatError(path, f"this is not well-formed XML ({error})", error.position[0]) from None
+        except (LookupError, ValueError) as error:
+            raise FormatError(path, f"this is not readable XML ({error})") from None
+        names = [
+            element.get("name", "") for element in root.iter() if element.tag.rpartition("}")[2].lower() == "label"
+        ]
+    else:
+        names = [line.strip() for line in decode(path, raw).split("\n") if line.strip()]
+    if not names or "" in names:
+        raise FormatError(path, 'no label names were found; expected <label name="..."/> elements or a name a line')
+    return tuple(names)
+
+
+def find_columns(path: Path, header: Header, label_names: tuple[str, ...]) -> list[int]:
+    """The attribute number of every label."""
+    places: dict[str, int] = {}
+    for number, attribute in enumerate(header.attributes):
+        places.setdefault(unescape(attribute.name), number)
+    for number, attribute in enumerate(header.attributes):
+        places.setdefault(attribute.name, number)
+    missing = [name for name in label_names if name not in places and unescape(name) not in places]
+    if missing:
+        raise DataError(
+            f"{path}: the label {missing[0]!r} is not an attribute of the file "
+            f"({len(missing)} of {len(label_names)} are not); {did_you_mean(missing[0], places)[:300]}"
+        )
+    columns = [places[name] if name in places else places[unescape(name)] for name in label_names]
+    if len(set(columns)) != len(columns):
+        raise DataError(f"{path}: two of the label names mean the same attribute; list every label once")
+    return columns

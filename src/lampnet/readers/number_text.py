@@ -1,0 +1,159 @@
+"""Text that is nearly all numbers, parsed a block of lines at a time.
+
+Lines are checked one by one (a compiled pattern, so an error names its line); the numbers of a
+whole block are then converted in one call instead of a Python loop over entries.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.errors import FormatError
+from lampnet.readers.source import MAX_DIMENSION
+
+NUMBER = rb"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
+_BLOCK = 1 << 24
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Lines of a file with the numbers they have in it."""
+
+    text: list[bytes]
+    numbers: list[int]
+
+
+def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"") -> Iterator[Lines]:
+    """Cut a body into blocks of whole lines, leaving out empty lines and comments."""
+    start, line = 0, first_line
+    while start < len(body):
+        end = body.find(b"\n", min(start + _BLOCK, len(body)))
+        end = len(body) if end < 0 else end + 1
+        lines = [text.strip() for text in body[start:end].split(b"\n")]
+        kept = [
+            (text, number)
+            for number, text in enumerate(lines, start=line)
+            if text and not (comment and text.startswith(comment))
+        ]
+        line += len(lines) - 1
+        start = end
+        if kept:
+            yield Lines([text for text, _ in kept], [number for _, number in kept])
+
+
+def to_floats(text: bytes, separator: str) -> np.ndarray | None:
+    """All numbers of a text as float64, or None when something in it is not a number."""
+    if not text.strip():
+        return np.zeros(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            return np.fromstring(text, dtype=np.float64, sep=separator)
+        except (DeprecationWarning, ValueError):
+            return None
+
+
+def dense_block(lines: Lines, columns: int, path: Path, separator: bytes = b",") -> np.ndarray | None:
+    """Lines of delimited numbers as float64 (n, columns), `?` and empty fields as NaN.
+
+    None when a field is not a number, so that the caller can read the block field by field;
+    a line with another number of fields is an error.
+    """
+    for text, number in zip(lines.text, lines.numbers, strict=True):
+        if text.count(separator) + 1 != columns:
+            if b"'" in text or b'"' in text:
+                return None
+            raise FormatError(path, f"the line has {text.count(separator) + 1} values, {columns} were expected", number)
+    joined = separator.join(lines.text)
+    if b"?" in joined:
+        joined = joined.replace(b"?", b"nan")
+    values = to_floats(joined, separator.decode())
+    if values is None or len(values) != columns * len(lines.text):
+        return None
+    table: np.ndarray = values.reshape(-1, columns)
+    if np.isinf(table).any():
+        row = int(np.flatnonzero(np.isinf(table).any(axis=1))[0])
+        raise FormatError(path, "the line holds an infinite value; give finite numbers", lines.numbers[row])
+    return table
+
+
+class SparseRows:
+    """Collects the index-value pairs of rows and makes one CSR matrix of them.
+
+    Indices must be in [0, columns) and differ within a row; they need not be sorted.
+    """
+
+    def __init__(self, path: Path, columns: int | None = None) -> None:
+        self.path = path
+        self.columns = columns
+        self._indices: list[np.ndarray] = []
+        self._values: list[np.ndarray] = []
+        self._counts: list[np.ndarray] = []
+
+    def add(self, indices: np.ndarray, values: np.ndarray, counts: np.ndarray, numbers: list[int]) -> None:
+        """Add rows: `counts` entries each, all entries one after another."""
+        rows = np.repeat(np.arange(len(counts)), counts)
+        limit = self.columns if self.columns is not None else MAX_DIMENSION
+        bad = np.flatnonzero((indices < 0) | (indices >= limit) | (indices != np.floor(indices)))
+        if len(bad):
+            raise FormatError(
+                self.path,
+                f"the index {indices[bad[0]]:g} is not a whole number from 0 to {limit - 1}",
+                numbers[int(rows[bad[0]])],
+            )
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            raise FormatError(
+                self.path, "the line holds an infinite value; give finite numbers", numbers[int(rows[infinite[0]])]
+            )
+        columns = indices.astype(np.int64)
+        falling = np.flatnonzero((columns[1:] <= columns[:-1]) & (rows[1:] == rows[:-1]))
+        if len(falling):
+            order = np.lexsort((columns, rows))
+            columns, values = columns[order], values[order]
+            same = np.flatnonzero((columns[1:] == columns[:-1]) & (rows[1:] == rows[:-1]))
+            if len(same):
+                raise FormatError(
+                    self.path,
+                    f"the index {columns[same[0]]} occurs twice; an index may occur once a row",
+                    numbers[int(rows[same[0]])],
+                )
+        self._indices.append(columns.astype(np.int32))
+        self._values.append(values.astype(np.float32))
+        self._counts.append(counts.astype(np.int64))
+
+    def matrix(self) -> sparse.csr_matrix:
+        """CSR float32 (rows, columns); columns is one more than the largest index when not given."""
+        empty = np.zeros(0, dtype=np.int32)
+        indices = np.concatenate([empty, *self._indices])
+        values = np.concatenate([empty.astype(np.float32), *self._values])
+        counts = np.concatenate([empty.astype(np.int64), *self._counts])
+        columns = self.columns if self.columns is not None else int(indices.max(initial=-1)) + 1
+        indptr = np.concatenate([[0], np.cumsum(counts)])
+        matrix = sparse.csr_matrix((values, indices, indptr), shape=(len(counts), columns))
+        matrix.has_sorted_indices = True
+        return matrix
+
+
+_COLONS = bytes.maketrans(b":", b" ")
+_PAIRS = re.compile(rb"(?:\d++:" + NUMBER + rb"(?:\s++|$))*+")
+
+
+def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: list[int], base: int) -> None:
+    """Add lines of `index:value` pairs; `base` is the number of the first feature (0 or 1)."""
+    for text, number in zip(features, numbers, strict=True):
+        if not _PAIRS.fullmatch(text):
+            wrong = next((token for token in text.split() if not _PAIRS.fullmatch(token)), text)
+            raise FormatError(rows.path, f"{wrong[:40].decode(errors='replace')!r} is not an index:value pair", number)
+    counts = np.array([text.count(b":") for text in features], dtype=np.int64)
+    flat = to_floats(b" ".join(features).translate(_COLONS), " ")
+    if flat is None or len(flat) != 2 * counts.sum():  # pragma: no cover - the pattern above rules it out
+        raise FormatError(rows.path, "the index:value pairs cannot be read", numbers[0])
+    rows.add(flat[0::2] - base, flat[1::2], counts, numbers)

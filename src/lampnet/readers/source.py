@@ -1,0 +1,158 @@
+"""Files as bytes and text: compression, size limits, encodings; every failure names the file.
+
+All readers take their bytes from here, so a decompression bomb, a cut-off archive or a
+Latin-1 file that claims to be UTF-8 is reported the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from lampnet.errors import FormatError
+
+#: More (decompressed) bytes than this are refused; pass `max_bytes` to allow more.
+MAX_BYTES = 2 << 30
+#: Header dimensions above this are taken for damage, not for data.
+MAX_DIMENSION = 50_000_000
+
+_STEP = 1 << 20
+
+
+def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a file; gzip and bz2 are recognised by their content and decompressed.
+
+    Parameters
+    ----------
+    path : str or Path
+    max_bytes : int
+        Upper bound on the decompressed size.
+
+    Raises
+    ------
+    FormatError
+        No such file, a truncated or damaged archive, or more than `max_bytes` bytes.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise FormatError(path, "this is a folder; give a file")
+    try:
+        with path.open("rb") as stream:
+            magic = stream.read(3)
+            stream.seek(0)
+            if magic[:2] == b"\x1f\x8b":
+                pieces = _gunzip(path, iter(lambda: stream.read(_STEP), b""), max_bytes)
+                return _join(path, pieces, max_bytes)
+            if magic == b"BZh":
+                pieces = _bunzip(path, iter(lambda: stream.read(_STEP), b""), max_bytes)
+                return _join(path, pieces, max_bytes)
+            if path.stat().st_size > max_bytes:
+                raise FormatError(path, _too_large(max_bytes))
+            return stream.read()
+    except FileNotFoundError:
+        raise FormatError(path, "there is no such file; check the path") from None
+    except OSError as error:
+        raise FormatError(path, f"the file cannot be read ({error.strerror or error})") from None
+
+
+def _too_large(max_bytes: int) -> str:
+    return (
+        f"the content is larger than {max_bytes:,} bytes, the limit against decompression bombs; "
+        "pass a larger max_bytes if the file is genuine"
+    )
+
+
+def _join(path: Path, pieces: Iterator[bytes], max_bytes: int) -> bytes:
+    out = bytearray()
+    for piece in pieces:
+        out += piece
+        if len(out) > max_bytes:
+            raise FormatError(path, _too_large(max_bytes))
+    return bytes(out)
+
+
+def _gunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    """Decompress with a bound on every step; several gzip members may follow one another."""
+    engine = zlib.decompressobj(wbits=31)
+    try:
+        for block in blocks:
+            data = block
+            while data:
+                if engine.eof:
+                    if not data.strip(b"\0"):  # zero padding after the last member is legal
+                        break
+                    engine = zlib.decompressobj(wbits=31)
+                yield engine.decompress(data, min(max_bytes + 1, 16 * _STEP))
+                data = engine.unused_data if engine.eof else engine.unconsumed_tail
+    except zlib.error as error:
+        raise FormatError(path, f"the gzip data is damaged ({error}); fetch the file again") from None
+    if not engine.eof:
+        raise FormatError(path, "the gzip data ends too early (a truncated file?); fetch the file again")
+
+
+def _bunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+    engine = bz2.BZ2Decompressor()
+    try:
+        for block in blocks:
+            data = block
+            while data or not (engine.needs_input or engine.eof):
+                if engine.eof:
+                    engine = bz2.BZ2Decompressor()
+                yield engine.decompress(data, min(max_bytes + 1, 16 * _STEP))
+                data = engine.unused_data if engine.eof else b""
+    except (OSError, ValueError) as error:
+        raise FormatError(path, f"the bz2 data is damaged ({error}); fetch the file again") from None
+    if not engine.eof:
+        raise FormatError(path, "the bz2 data ends too early (a truncated file?); fetch the file again")
+
+
+def decode(path: str | Path, raw: bytes, encoding: str = "utf-8", first_line: int = 1) -> str:
+    """Bytes as text with bare line feeds, without a byte order mark.
+
+    >>> decode("a.txt", b"\\xef\\xbb\\xbfone\\r\\ntwo")
+    'one\\ntwo'
+    """
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif raw.startswith(b"\xef\xbb\xbf"):
+        raw = raw[3:]
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = first_line + raw.count(b"\n", 0, error.start)
+        raise FormatError(
+            path, f"the bytes {raw[error.start : error.start + 4]!r} are not {encoding}; save the file as UTF-8", line
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def read_text(path: str | Path, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
+    """The text of a file, decompressed where need be."""
+    return decode(path, read_bytes(path, max_bytes), encoding)
+
+
+def plain_suffix(path: str | Path) -> str:
+    """The ending of a file's name, compression left aside.
+
+    >>> plain_suffix("Imdb.ARFF.bz2")
+    '.arff'
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    while suffixes and suffixes[-1] in (".gz", ".bz2"):
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def plain_stem(path: str | Path) -> str:
+    """The name of a file without its endings.
+
+    >>> plain_stem("data/Imdb.arff.bz2")
+    'Imdb'
+    """
+    name = Path(path).name
+    for ending in (".gz", ".bz2"):
+        if name.lower().endswith(ending):
+            name = name[: -len(ending)]
+    return Path(name).stem or name
