@@ -50,6 +50,10 @@ class InputConfig:
     #: text: train the pretrained encoder too, or keep it as it is
     fine_tune: bool = False
 
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "max_nodes", "min_count", "vocabulary", "filter_bases", "pool", "patch")
+        _at_least(self, 0, "image_side")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:

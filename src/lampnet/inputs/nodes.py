@@ -9,7 +9,7 @@ Axes: B rows of a batch, S input nodes, F numbers a node, P position coordinates
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from lampnet.dropout import RandomBytes
 from lampnet.errors import DataError
 
 
@@ -79,9 +80,11 @@ class NodeRows:
         if self.edges is None or self.edge_offsets is None:
             return None
         types = np.zeros((len(index), width, width), dtype=np.int8)
-        for b, row in enumerate(index):
-            pairs = self.edges[self.edge_offsets[row] : self.edge_offsets[row + 1]]
-            types[b, pairs[:, 1], pairs[:, 0]] = pairs[:, 2] + 1
+        starts, counts = self.edge_offsets[index], self.edge_offsets[index + 1] - self.edge_offsets[index]
+        row_E = np.repeat(np.arange(len(index)), counts)
+        inside_E = np.arange(len(row_E)) - np.repeat(np.cumsum(counts) - counts, counts)
+        edges = self.edges[np.repeat(starts, counts) + inside_E]
+        types[row_E, edges[:, 1], edges[:, 0]] = edges[:, 2] + 1
         return torch.from_numpy(types)
 
     @classmethod
@@ -108,6 +111,86 @@ class NodeBatch:
     def __len__(self) -> int:
         return int(self.present_BS.shape[0])
 
+    def thinned(self, chance: float, random: RandomBytes) -> NodeBatch:
+        """Node dropout: each node goes with the given chance, but never a row's last one.
+
+        The kept nodes move together, in their order, and the batch shrinks to its longest row, so that
+        thinning also saves time. Modules with `thin_before = False` need all nodes and are not thinned.
+        """
+        if chance <= 0:
+            return self
+        keep_BS = self.present_BS & random.keep(tuple(self.present_BS.shape), chance)
+        lost = torch.nonzero(self.present_BS.any(1) & ~keep_BS.any(1)).squeeze(1)
+        if len(lost):
+            bits = random.keep((8, len(lost)), 0.5).long()
+            byte = (bits * (2 ** torch.arange(8))[:, None]).sum(0)
+            chosen = byte * self.present_BS[lost].sum(1) // 256  # which of the row's nodes survives
+            rank = self.present_BS[lost].long().cumsum(1) - 1
+            keep_BS[lost] = self.present_BS[lost] & (rank == chosen[:, None])
+        width = max(1, int(keep_BS.sum(1).max()))
+        order_BS = torch.sort((~keep_BS).to(torch.uint8), dim=1, stable=True).indices[:, :width]
+
+        def move(x: Tensor | None) -> Tensor | None:
+            if x is None:
+                return None
+            index = order_BS if x.ndim == 2 else order_BS.unsqueeze(-1).expand(-1, -1, x.shape[-1])
+            return x.gather(1, index)
+
+        edge_types = move(self.edge_types_BSS)
+        if edge_types is not None:
+            edge_types = edge_types.gather(2, order_BS.unsqueeze(1).expand(-1, width, -1))
+            kept = keep_BS.gather(1, order_BS)
+            edge_types = edge_types * (kept.unsqueeze(1) & kept.unsqueeze(2))
+        return NodeBatch(
+            present_BS=keep_BS.gather(1, order_BS),
+            ids_BS=move(self.ids_BS),
+            values_BS=move(self.values_BS),
+            vectors_BSF=move(self.vectors_BSF),
+            positions_BSP=move(self.positions_BSP),
+            edge_types_BSS=edge_types,
+        )
+
+
+def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
+    """The same nodes with a known feature graph: messages pass both ways along each given pair.
+
+    Parameters
+    ----------
+    nodes : NodeRows
+        n encoded rows.
+    row_edges : sequence of n int arrays (E, 2)
+        Pairs of nodes, counted inside their row.
+
+    >>> nodes = NodeRows(offsets=np.array([0, 3]), ids=np.arange(3, dtype=np.int32))
+    >>> with_edges(nodes, [np.array([[0, 2]])]).batch(np.array([0])).edge_types_BSS[0].tolist()
+    [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    """
+    if len(row_edges) != len(nodes):
+        raise DataError(f"{len(nodes)} rows came with {len(row_edges)} lists of edges; give one list a row")
+    lengths = nodes.lengths()
+    parts: list[np.ndarray] = []
+    for row, given in enumerate(row_edges):
+        pairs = np.asarray(given)
+        if pairs.size == 0:
+            pairs = np.zeros((0, 2), dtype=np.int32)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+            raise DataError(
+                f"row {row}: edges of shape {pairs.shape} and type {pairs.dtype} came; "
+                "give whole numbers of shape (E, 2), a pair of nodes an edge"
+            )
+        if len(pairs) and (pairs.min() < 0 or pairs.max() >= lengths[row]):
+            raise DataError(
+                f"row {row}: an edge names node {pairs.min() if pairs.min() < 0 else pairs.max()}, "
+                f"but the row has {lengths[row]} nodes, counted from 0"
+            )
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        parts.append(np.column_stack([both, np.zeros(len(both), dtype=both.dtype)]).astype(np.int32))
+    return replace(
+        nodes,
+        edges=np.concatenate(parts) if parts else np.zeros((0, 3), dtype=np.int32),
+        edge_offsets=np.cumsum([0] + [len(part) for part in parts]).astype(np.int64),
+    )
+
 
 class Encoder(Protocol):
     """One input kind: what it learned from the training rows, and how it makes nodes.
@@ -117,26 +200,44 @@ class Encoder(Protocol):
     """
 
     kind: str
+    #: kinds of edges in the feature graph; 0 where the kind has none
+    edge_types: int
 
-    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> Encoder: ...
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> Encoder:
+        """Learn vocabularies, means and spreads from training rows."""
+        ...
 
-    def encode(self, rows: Any) -> NodeRows: ...
+    def encode(self, rows: Any) -> NodeRows:
+        """Rows of any data set as nodes."""
+        ...
 
     def linear_features(self, rows: Any) -> sparse.csr_matrix | np.ndarray:
         """(n, F) numbers a linear model can learn from (tf-idf, k-mers, fingerprints, ...)."""
         ...
 
     def embedding(self, width: int) -> nn.Module:
-        """W^x: a module from NodeBatch to (z_BSD, present_BS, edge_types_BSS or None)."""
+        """W^x: a module from NodeBatch to (z_BSD, present_BS, edge_types_BSS or None).
+
+        Its attribute `thin_before` says whether a batch may lose nodes before it; it may have a method
+        `spectral_start(nodes, seed)` that sets a good starting point from training nodes, without labels.
+        """
         ...
 
     def node_names(self, rows: Any, row: int) -> list[str]:
         """What a person calls the nodes of one row, in the order of `encode`."""
         ...
 
-    def state(self) -> dict[str, Any]: ...
+    def other_view(self, rows: Any) -> Any | None:
+        """The same rows seen another way (DNA: the other strand), to train on and to average; None for none."""
+        ...
 
-    def arrays(self) -> dict[str, np.ndarray]: ...
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON data."""
+        ...
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, as named arrays."""
+        ...
 
 
 def sinusoidal(positions_BSP: Tensor, width: int) -> Tensor:
