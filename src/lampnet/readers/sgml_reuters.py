@@ -46,7 +46,7 @@ class Document:
 
 
 def clean(text: str) -> str:
-    """Entities decoded, control characters and the closing "Reuter" mark's padding removed.
+    """Entities decoded, control characters (written as entities) removed.
 
     >>> clean("&lt;X&gt; rose &#3; 3 pct &amp; more")
     '<X> rose   3 pct & more'

@@ -1,0 +1,191 @@
+"""JSON lines: one object a row, with `text`, `features`, `smiles`, `dna` (or `sequence`) or `image`.
+
+>>> import tempfile, pathlib
+>>> path = pathlib.Path(tempfile.mkdtemp()) / "two.jsonl"
+>>> _ = path.write_text('{"text": "ships and grain", "labels": ["ship", "grain"]}\\n{"text": "gold", "labels": []}\\n')
+>>> read_jsonl(path).label_names
+('grain', 'ship')
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.dataset import Dataset
+from lampnet.errors import DataError, FormatError, did_you_mean
+from lampnet.readers.alignment import label_matrix, names_in
+from lampnet.readers.bases import encode_bases
+from lampnet.readers.source import MAX_BYTES, decode, plain_stem, read_bytes
+
+_KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
+
+
+def read_jsonl(
+    path: str | Path,
+    *,
+    labels: Sequence[str] | None = None,
+    on_bad_row: str = "error",
+    name: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Dataset:
+    """Read a JSONL file.
+
+    Parameters
+    ----------
+    path : str or Path
+    labels : sequence of str, optional
+        Label names that are known already; they fix the order of the labels.
+    on_bad_row : {"error", "skip"}
+        What to do with a line that is no such object.
+
+    Returns
+    -------
+    Dataset
+        A row without "labels" has every label unknown (NaN); when no row has any, `labels` is None.
+    """
+    path = Path(path)
+    text = decode(path, read_bytes(path, max_bytes))
+    field: str | None = None
+    inputs: list[Any] = []
+    label_sets: list[list[str] | None] = []
+    ids: list[str] = []
+    lines: list[int] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = _record(path, line, number)
+            here = _field(path, record, number)
+            if field is not None and here != field:
+                raise FormatError(path, f"the row has {here!r}, the rows before it {field!r}; give one kind", number)
+            value = _value(path, here, record[here], inputs[0] if inputs else None, number)
+            names = _names(path, record.get("labels"), number)
+        except FormatError:
+            if on_bad_row == "skip":
+                continue
+            raise
+        field = here
+        inputs.append(value)
+        label_sets.append(names)
+        ids.append(str(record["id"]) if "id" in record else str(len(ids)))
+        lines.append(number)
+    if field is None:
+        raise FormatError(path, "the file has no rows; expected one JSON object a line", 1)
+    rows, kind, feature_names = _rows(path, field, inputs, lines)
+    y, label_names = _labels(label_sets, labels, path)
+    return Dataset(
+        name=name or plain_stem(path),
+        kind=kind,
+        rows=rows,
+        labels=y,
+        label_names=label_names,
+        feature_names=feature_names,
+        ids=tuple(ids),
+    )
+
+
+def _record(path: Path, line: str, number: int) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(path, f"this is not JSON ({str(error)[:80]})", number) from None
+    if not isinstance(record, dict):
+        raise FormatError(path, f"expected a JSON object, found {type(record).__name__}", number)
+    return record
+
+
+def _field(path: Path, record: dict[str, Any], number: int) -> str:
+    found = [key for key in _KINDS if key in record]
+    if len(found) != 1:
+        close = next((did_you_mean(key, _KINDS) for key in record if key not in ("id", "labels")), "")
+        problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(_KINDS)}; {close}"
+        raise FormatError(path, f"{problem}; give exactly one input field", number)
+    return found[0]
+
+
+def _value(path: Path, field: str, value: Any, first: Any, number: int) -> Any:
+    if field != "features":
+        if not isinstance(value, str):
+            raise FormatError(path, f"{field!r} must be a string, found {type(value).__name__}", number)
+        return value
+    if not isinstance(value, (dict, list)) or (first is not None and not isinstance(value, type(first))):
+        raise FormatError(path, "'features' must be an object or a list, the same in every row", number)
+    if isinstance(value, list) and first is not None and len(value) != len(first):
+        raise FormatError(path, f"'features' has {len(value)} numbers, the first row {len(first)}", number)
+    entries = value.values() if isinstance(value, dict) else value
+    for entry in entries:
+        if not isinstance(entry, (int, float)) or not math.isfinite(entry):
+            raise FormatError(path, f"'features' holds {str(entry)[:40]!r}; give finite numbers", number)
+    return value
+
+
+def _names(path: Path, labels: Any, number: int) -> list[str] | None:
+    if labels is None:
+        return None
+    if isinstance(labels, str) or not isinstance(labels, list):
+        raise FormatError(path, "'labels' must be a list of names", number)
+    for label in labels:
+        if not isinstance(label, (str, int)):
+            raise FormatError(path, f"the label {str(label)[:40]!r} is not a name", number)
+    return [str(label) for label in labels]
+
+
+def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[Any, str, tuple[str, ...] | None]:
+    if field == "features" and isinstance(inputs[0], list):
+        if not inputs[0]:
+            raise FormatError(path, "'features' is an empty list; give at least one number", lines[0])
+        return np.array(inputs, dtype=np.float32), "vector", None
+    if field == "features":
+        names = tuple(sorted({name for features in inputs for name in features}))
+        place = {name: number for number, name in enumerate(names)}
+        columns = [place[name] for features in inputs for name in features]
+        values = [float(value) for features in inputs for value in features.values()]
+        indptr = np.concatenate([[0], np.cumsum([len(features) for features in inputs])])
+        matrix = sparse.csr_matrix(
+            (np.array(values, dtype=np.float32), columns, indptr), shape=(len(inputs), len(names))
+        )
+        matrix.sort_indices()
+        matrix.eliminate_zeros()
+        return matrix, "wordset", names
+    if _KINDS[field] == "dna":
+        return encode_bases([value.strip() for value in inputs], path, lines), "dna", None
+    if field == "image":
+        places = [path.parent / value for value in inputs]
+        for place, number in zip(places, lines, strict=True):
+            if not place.is_file():
+                raise FormatError(path, f"there is no picture {place}", number)
+        return places, "image", None
+    return inputs, _KINDS[field], None
+
+
+def _labels(
+    label_sets: list[list[str] | None], known: Sequence[str] | None, path: Path
+) -> tuple[sparse.csr_matrix | None, tuple[str, ...]]:
+    given = [names for names in label_sets if names is not None]
+    label_names = tuple(known) if known is not None else names_in(given)
+    if not given:
+        return None, label_names
+    if not label_names:
+        raise DataError(f'{path}: every row\'s "labels" is empty; give rows that have labels')
+    unknown_rows = [row for row, names in enumerate(label_sets) if names is None]
+    try:
+        y = label_matrix([names or [] for names in label_sets], label_names)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    if unknown_rows:
+        unknown = sparse.csr_matrix(
+            (
+                np.full(len(unknown_rows) * len(label_names), np.nan, dtype=np.float32),
+                (np.repeat(unknown_rows, len(label_names)), np.tile(np.arange(len(label_names)), len(unknown_rows))),
+            ),
+            shape=y.shape,
+        )
+        y = sparse.csr_matrix(y + unknown)
+    return y, label_names

@@ -1,0 +1,78 @@
+"""MATLAB 5 files with a feature and a label matrix; either may be stored transposed."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.dataset import Dataset
+from lampnet.errors import FormatError
+from lampnet.readers.matrices import dataset_of
+from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
+
+_X = ("x", "data", "features", "fea")
+_Y = ("y", "target", "targets", "labels", "gnd", "label")
+
+
+def read_mat(
+    path: str | Path,
+    *,
+    labels: Sequence[str] | None = None,
+    kind: str | None = None,
+    name: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> Dataset:
+    """Read `data` and `target` (or X and Y, features and labels) of a MATLAB 5 file.
+
+    The label matrix may be labels x rows, as in the RCV1 subsets, and hold 0/1 or -1/1.
+    """
+    path = Path(path)
+    raw = read_bytes(path, max_bytes)
+    if raw[:8] == b"\x89HDF\r\n\x1a\n" or raw[:19] == b"MATLAB 7.3 MAT-file":
+        raise FormatError(path, "this is a MATLAB 7.3 (HDF5) file; save it with '-v7' or older")
+    if raw[:6] != b"MATLAB":
+        raise FormatError(path, "this is not a MATLAB 5 file")
+    variables = _variables(path, raw, max_bytes)
+    x, y = _pick(variables, _X), _pick(variables, _Y)
+    if x is None:
+        raise FormatError(
+            path, f"there is no matrix named data or X; the file holds {', '.join(variables) or 'nothing'}"
+        )
+    if y is not None and y.shape[0] != x.shape[0] and y.shape[1] == x.shape[0]:
+        y = y.T
+    elif y is not None and y.shape[0] != x.shape[0] and x.shape[1] == y.shape[0]:
+        x = x.T
+    if not sparse.issparse(x):
+        x = np.asarray(x)
+    names = labels if labels is not None and y is not None and len(labels) == y.shape[1] else None
+    return dataset_of(path, x, y, label_names=names, name=name or plain_stem(path))
+
+
+def _variables(path: Path, raw: bytes, max_bytes: int) -> dict[str, Any]:
+    from scipy.io import loadmat, whosmat
+
+    try:
+        listed = whosmat(io.BytesIO(raw))
+        cells = sum(int(np.prod([float(side) for side in shape])) for _, shape, kind in listed if kind != "sparse")
+        if cells * 8 > max_bytes:
+            raise FormatError(path, f"the matrices state {cells:,} numbers, more than {max_bytes:,} bytes hold")
+        wanted = [name for name, _, _ in listed if name.lower() in (*_X, *_Y)]
+        loaded = loadmat(io.BytesIO(raw), variable_names=wanted) if wanted else {}
+    except FormatError:
+        raise
+    except Exception as error:  # the parser raises nearly every kind of exception on damaged bytes
+        raise FormatError(path, f"the MATLAB file is damaged ({type(error).__name__}: {str(error)[:100]})") from None
+    return {name.lower(): value for name, value in loaded.items() if not name.startswith("__")}
+
+
+def _pick(variables: dict[str, Any], keys: Sequence[str]) -> Any:
+    for key in keys:
+        value = variables.get(key)
+        if value is not None and getattr(value, "ndim", 0) == 2 and value.dtype.kind in "biuf":
+            return value
+    return None

@@ -1,0 +1,68 @@
+"""A feature matrix and a label matrix, from whatever array file, checked and made a Dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.dataset import Dataset
+from lampnet.errors import FormatError
+
+
+def dataset_of(
+    path: Path,
+    x: Any,
+    y: Any,
+    *,
+    label_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    name: str,
+) -> Dataset:
+    """Sparse features, and dense ones that are only 0 and 1, become a word set; others a vector."""
+    for what, matrix in (("X", x), ("Y", y)):
+        if matrix is None:
+            continue
+        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
+            raise FormatError(path, f"{what} has the shape {matrix.shape} and type {matrix.dtype}; expected a "
+                                    "matrix of numbers")  # fmt: skip
+    if not x.shape[0] or not x.shape[1]:
+        raise FormatError(path, f"X has the shape {x.shape}; give at least one row and one feature")
+    if y is not None and y.shape[0] != x.shape[0]:
+        raise FormatError(path, f"X has {x.shape[0]} rows, Y {y.shape[0]}; they must agree")
+    values = x.data if sparse.issparse(x) else x
+    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
+        raise FormatError(path, "X holds values that are not finite numbers")
+    if sparse.issparse(x) or bool(np.isin(x, (0, 1)).all()):
+        rows: Any = sparse.csr_matrix(x, dtype=np.float32)
+        rows.sum_duplicates()
+        kind = "wordset"
+    else:
+        rows, kind = np.ascontiguousarray(x, dtype=np.float32), "vector"
+    labels = None
+    count = len(label_names or ())
+    if y is not None:
+        labels = sparse.csr_matrix(y, dtype=np.float32)
+        labels.sum_duplicates()
+        labels.eliminate_zeros()
+        if not (np.isnan(labels.data) | (labels.data == 1)).all():
+            if not (np.isin(labels.data, (-1, 1))).all():
+                raise FormatError(path, "Y must hold 0 and 1 (NaN where unknown), or -1 and 1")
+            labels.data[labels.data == -1] = 0
+            labels.eliminate_zeros()
+        count = labels.shape[1]
+        if label_names is not None and len(label_names) != count:
+            raise FormatError(path, f"{len(label_names)} label names came with a Y of {count} columns")
+    if feature_names is not None and len(feature_names) != x.shape[1]:
+        raise FormatError(path, f"{len(feature_names)} feature names came with an X of {x.shape[1]} columns")
+    return Dataset(
+        name=name,
+        kind=kind,
+        rows=rows,
+        labels=labels,
+        label_names=tuple(label_names) if label_names is not None else tuple(f"label_{i}" for i in range(count)),
+        feature_names=tuple(feature_names) if feature_names is not None else None,
+    )

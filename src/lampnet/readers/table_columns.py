@@ -1,0 +1,250 @@
+"""Which column of a table is what: guessed from names and content, said in a sentence, settable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.errors import DataError, did_you_mean
+
+ROLES = ("text", "smiles", "dna", "image", "labels", "features", "id", "separator")
+INPUT_ROLES = ("text", "smiles", "dna", "image")
+#: Written when a value is not there.
+MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
+
+_LABEL_NAMES = {"labels", "label", "tags", "tag", "categories", "category", "genres", "topics", "classes", "targets"}
+_TEXT_NAMES = {"text", "body", "document", "content", "abstract", "comment", "sentence", "review", "description"}
+_ID_NAMES = {"id", "ids", "row_id", "mol_id", "doc_id", "uid", "uuid", "index", "key"}
+_IMAGE_NAMES = {"image", "images", "file", "filename", "filenames", "path", "picture"}
+_DNA = re.compile(r"[ACGTNacgtn]{8,}")
+_SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
+_IMAGE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
+_SEPARATORS = ("|", ";", ",")
+_LOOK = 200  # values looked at to tell what a text column holds
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """Columns as they stand in the file: strings, or a float array (a Parquet column of numbers)."""
+
+    path: Path
+    names: tuple[str, ...]
+    columns: tuple[Any, ...]
+    lines: Sequence[int]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> Any:
+        return self.columns[self.names.index(name)]
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """What each column is used for; `separator` is empty when labels have a column each."""
+
+    kind: str
+    inputs: tuple[str, ...]
+    labels: tuple[str, ...]
+    separator: str
+    id: str | None
+    unused: tuple[str, ...]
+
+    def sentence(self) -> str:
+        """The roles, as a person would say them.
+
+        >>> ColumnRoles("text", ("body",), ("tags",), ";", "id", ()).sentence()
+        "text from the column 'body'; labels from the column 'tags', separated by ';'; ids from 'id'"
+        """
+        parts = [f"{self.kind} from {_listed(self.inputs)}"]
+        if not self.labels:
+            parts.append("no labels")
+        elif self.separator:
+            how = "one a row" if self.separator == "none" else f"separated by {self.separator!r}"
+            parts.append(f"labels from {_listed(self.labels)}, {how}")
+        else:
+            parts.append(f"one label a column from {_listed(self.labels)}")
+        if self.id:
+            parts.append(f"ids from {self.id!r}")
+        if self.unused:
+            parts.append(f"not used: {_listed(self.unused)}")
+        return "; ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"the column {names[0]!r}"
+    if len(names) <= 3:
+        return "the columns " + ", ".join(map(repr, names))
+    return f"{len(names)} columns ({names[0]!r} to {names[-1]!r})"
+
+
+def is_missing(value: str) -> bool:
+    return value.strip().lower() in MISSING
+
+
+def as_numbers(column: Any) -> np.ndarray | None:
+    """The column as float64 with NaN where missing, or None when a value is not a number."""
+    if isinstance(column, np.ndarray):
+        return column
+    if column and not isinstance(column[0], str):
+        return None
+    distinct = set(column) if len(set(column[:_LOOK])) < _LOOK // 2 else None
+    if distinct is not None and len(distinct) < 1000:
+        # Few distinct values (0/1 columns): convert each once.
+        codes: dict[str, float] = {}
+        for value in distinct:
+            number = _number(value)
+            if number is None:
+                return None
+            codes[value] = number
+        return np.fromiter((codes[value] for value in column), dtype=np.float64, count=len(column))
+    try:
+        return np.array(column, dtype=np.float64)
+    except ValueError:
+        numbers = [_number(value) for value in column]
+        return None if any(number is None for number in numbers) else np.array(numbers, dtype=np.float64)
+
+
+def _number(value: str) -> float | None:
+    if is_missing(value):
+        return float("nan")
+    word = value.strip().lower()
+    if word in ("true", "false"):
+        return float(word == "true")
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _is_binary(column: np.ndarray) -> bool:
+    known = column[~np.isnan(column)]
+    return bool(len(known)) and bool(np.isin(known, (0, 1)).all())
+
+
+def roles_of(
+    table: RawTable, given: Mapping[str, Any] | None = None, label_names: Sequence[str] | None = None
+) -> ColumnRoles:
+    """Guess what every column is for; what the caller gave is taken as it is.
+
+    Parameters
+    ----------
+    table : RawTable
+    given : mapping, optional
+        Role (one of `ROLES`) to a column name, or several (a list, or separated by commas).
+    label_names : sequence of str, optional
+        Known label names: columns of these names are label columns.
+    """
+    chosen = _given(table, given or {})
+    numbers = {name: as_numbers(column) for name, column in zip(table.names, table.columns, strict=True)}
+    binary = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
+    taken = {name for names in chosen.values() for name in names}
+    free = [name for name in table.names if name not in taken]
+
+    id_column = chosen.get("id", (None,))[0]
+    if id_column is None and "id" not in chosen:
+        id_column = next((name for name in free if name.strip().lower() in _ID_NAMES and name not in binary), None)
+        free = [name for name in free if name != id_column]
+
+    separator = (given or {}).get("separator", "")
+    labels = chosen.get("labels")
+    if labels is None and label_names is not None and any(name in table.names for name in label_names):
+        labels = tuple(name for name in label_names if name in free)
+    if labels is None:
+        named = [name for name in free if name.strip().lower() in _LABEL_NAMES and name not in binary]
+        labels = (named[0],) if named else None
+    free = [name for name in free if name not in (labels or ())]
+
+    kind, inputs = _input(table, chosen, free, numbers)
+    free = [name for name in free if name not in inputs]
+    if labels is None:
+        marked = tuple(name for name in free if name in binary and re.match(r"(?i)(label|tag|y)_", name))
+        labels = marked or tuple(name for name in free if name in binary)
+        free = [name for name in free if name not in labels]
+    if kind == "columns" and not inputs:
+        inputs = tuple(free)
+        if not inputs:
+            raise DataError(
+                f"{table.path}: which columns are features and which are labels cannot be told (all are 0/1); "
+                "say so with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
+            )
+        free = []
+    if len(labels) == 1 and labels[0] not in binary and not separator:
+        separator = _separator(table.column(labels[0]))
+    if len(labels) != 1 or labels[0] in binary:
+        separator = ""
+    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free))
+
+
+def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    chosen: dict[str, tuple[str, ...]] = {}
+    for role, value in given.items():
+        if role not in ROLES:
+            raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(role, ROLES)}")
+        if role == "separator":
+            continue
+        if isinstance(value, str):
+            names = (value,) if value in table.names else tuple(part.strip() for part in value.split(","))
+        else:
+            names = tuple(value)
+        for name in names:
+            if name not in table.names:
+                raise DataError(f"{table.path}: there is no column {name!r}; {did_you_mean(name, table.names)[:300]}")
+        chosen[role] = names
+    if sum(role in chosen for role in (*INPUT_ROLES, "features")) > 1:
+        raise DataError("columns: give one kind of input only, one of text, smiles, dna, image and features")
+    return chosen
+
+
+def _input(
+    table: RawTable, chosen: dict[str, tuple[str, ...]], free: list[str], numbers: dict[str, np.ndarray | None]
+) -> tuple[str, tuple[str, ...]]:
+    kinds = {"text": "text", "smiles": "molecule", "dna": "dna", "image": "image", "features": "columns"}
+    for role, kind in kinds.items():
+        if role in chosen:
+            return kind, chosen[role]
+    words = [name for name in free if numbers[name] is None]
+    for name in words:
+        lower = name.strip().lower()
+        sample = [value.strip() for value in table.column(name)[:_LOOK] if isinstance(value, str) and value.strip()]
+        if not sample:
+            continue
+        if all(_DNA.fullmatch(value) for value in sample) and len(set(sample)) > 1:
+            return "dna", (name,)
+        if "smiles" in lower and all(_SMILES.fullmatch(value) for value in sample[:20]):
+            return "molecule", (name,)
+        if all(_IMAGE.fullmatch(value) for value in sample) or (
+            lower in _IMAGE_NAMES and sum(map(bool, map(_IMAGE.fullmatch, sample))) * 2 > len(sample)
+        ):
+            return "image", (name,)
+    for name in words:
+        if name.strip().lower() in _TEXT_NAMES:
+            return "text", (name,)
+    # Several words a value on average means prose; single words mean a category.
+    spaces = {
+        name: float(np.mean([str(value).strip().count(" ") for value in table.column(name)[:_LOOK]] or [0]))
+        for name in words
+    }
+    prose = max(spaces, key=lambda name: spaces[name], default=None)
+    if prose is not None and spaces[prose] >= 2:
+        return "text", (prose,)
+    return "columns", ()
+
+
+def _separator(column: Any) -> str:
+    """The sign between the labels of a cell; "none" for one label a cell, "list" for lists."""
+    sample = [value for value in column if not isinstance(value, str) or value.strip()]
+    if any(not isinstance(value, str) for value in sample):
+        return "list"
+    if sample and all(value.strip().startswith("[") and value.strip().endswith("]") for value in sample):
+        return "list"
+    for separator in _SEPARATORS:
+        if any(separator in value for value in sample):
+            return separator
+    return "none"
