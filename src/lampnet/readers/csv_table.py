@@ -76,6 +76,20 @@ def read_table(
     )
 
 
+def read_table_columns(path: Path, max_bytes: int = MAX_BYTES) -> LabelTable:
+    """All columns of a CSV or TSV file as they are, for label tables beside other files."""
+    table = _delimited(path, "error", max_bytes)
+    return LabelTable(table.path, table.names, table.columns, table.lines)
+
+
+class LabelTable(RawTable):
+    """A table whose columns (but the first) are labels."""
+
+    def indicator(self, names: Sequence[str]) -> sparse.csr_matrix:
+        """CSR float32 (n, len(names)) of 0/1 columns."""
+        return _indicator_columns(self, names)
+
+
 def _parquet(path: Path, max_bytes: int) -> RawTable:
     try:
         from pyarrow import ArrowException, parquet

@@ -30,19 +30,20 @@ class Lines:
     numbers: list[int]
 
 
-def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"") -> Iterator[Lines]:
-    """Cut a body into blocks of whole lines, leaving out empty lines and comments."""
+def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"", keep_empty: bool = False) -> Iterator[Lines]:
+    """Cut a body into blocks of whole lines, leaving out comments and (unless they mean rows) empty lines."""
     start, line = 0, first_line
     while start < len(body):
         end = body.find(b"\n", min(start + _BLOCK, len(body)))
         end = len(body) if end < 0 else end + 1
-        lines = [text.strip() for text in body[start:end].split(b"\n")]
+        # The piece after a closing line feed is not a line.
+        lines = [text.strip() for text in body[start : end - (body[end - 1 : end] == b"\n")].split(b"\n")]
         kept = [
             (text, number)
             for number, text in enumerate(lines, start=line)
-            if text and not (comment and text.startswith(comment))
+            if (text or keep_empty) and not (comment and text.startswith(comment))
         ]
-        line += len(lines) - 1
+        line += len(lines)
         start = end
         if kept:
             yield Lines([text for text, _ in kept], [number for _, number in kept])

@@ -55,10 +55,10 @@ def read_xc(
         raise FormatError(path, f"{len(labels)} label names came for the {label_count} labels of the file", 1)
     rows = SparseRows(path, features)
     label_rows = SparseRows(path, label_count)
-    # Rows without labels begin with a blank, and an empty row is an empty line: keep all lines.
+    # A row without labels begins with a blank; one without features too is an empty line.
     body = raw[raw.find(b"\n") + 1 :] if b"\n" in raw else b""
     read = 0
-    for block in blocks_of_lines(body, 2):
+    for block in blocks_of_lines(body, 2, keep_empty=True):
         pairs: list[bytes] = []
         numbers: list[int] = []
         counts: list[int] = []

@@ -1,0 +1,165 @@
+"""Prior label graphs as edges between label numbers: trees, STRING interactions, lists of names.
+
+Every function returns int64 (E, 2), each undirected edge once with the smaller number first, ready for
+a label graph of given edges.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lampnet.errors import DataError, FormatError, did_you_mean
+from lampnet.readers.source import read_text
+
+
+def _edges(pairs: Iterable[tuple[int, int]]) -> np.ndarray:
+    unique = sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})
+    return np.array(unique, dtype=np.int64).reshape(-1, 2)
+
+
+def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
+    """Edges from a CSV or TSV file with two names a line (further columns are left out).
+
+    A first line that names no label (`source,target`) is taken for a header.
+
+    Raises
+    ------
+    FormatError
+        A line without two names, or a name that is not a label.
+    """
+    path = Path(path)
+    text = read_text(path)
+    place = {name: number for number, name in enumerate(label_names)}
+    delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    pairs: list[tuple[int, int]] = []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        for record in reader:
+            if not record or not any(field.strip() for field in record) or record[0].startswith("#"):
+                continue
+            names = [field.strip() for field in record[:2]]
+            if len(names) < 2:
+                raise FormatError(path, "an edge needs two label names", reader.line_num)
+            if reader.line_num == 1 and not any(name in place for name in names):
+                continue
+            for name in names:
+                if name not in place:
+                    close = did_you_mean(name, label_names)[:200]
+                    raise FormatError(path, f"{name!r} is not one of the {len(place)} labels; {close}", reader.line_num)
+            pairs.append((place[names[0]], place[names[1]]))
+    except csv.Error as error:
+        raise FormatError(path, f"the line cannot be split into names ({error})", reader.line_num) from None
+    if not pairs:
+        raise FormatError(path, "the file holds no edge; expected two label names a line", 1)
+    return _edges(pairs)
+
+
+def read_taxonomy(path: str | Path) -> dict[str, str]:
+    """Parent of every node, from `rcv1.taxonomy` (parent, then its children, by tabs) or LYRL2004's hierarchy.
+
+    The second form is `rcv1.topics.hier.orig`: lines of `parent: A child: B child-description: ...`.
+    """
+    path = Path(path)
+    parents: dict[str, str] = {}
+    for number, line in enumerate(read_text(path, "latin-1").split("\n"), start=1):
+        words = line.split()
+        if not words:
+            continue
+        if words[0] == "parent:":
+            if len(words) < 4 or words[2] != "child:":
+                raise FormatError(path, "expected 'parent: A child: B child-description: ...'", number)
+            pairs = [(words[1], words[3])] if words[1] != "None" else []
+        else:
+            if len(words) < 2:
+                raise FormatError(path, "expected a parent and its children, separated by tabs", number)
+            pairs = [(words[0], child) for child in words[1:]]
+        for parent, child in pairs:
+            if parents.get(child, parent) != parent:
+                raise FormatError(path, f"{child!r} has two parents, {parents[child]!r} and {parent!r}", number)
+            parents[child] = parent
+    if not parents:
+        raise FormatError(path, "the file holds no parent and child", 1)
+    for start in parents:
+        seen, node = {start}, parents[start]
+        while node in parents:
+            if node in seen:
+                raise FormatError(path, f"{node!r} is its own ancestor; a tree has no cycle")
+            seen.add(node)
+            node = parents[node]
+    return parents
+
+
+def read_tree_edges(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
+    """Edges between parent and child topics; the root, which is no label, joins nothing.
+
+    A label that the tree does not know is an error.
+    """
+    parents = read_taxonomy(path)
+    nodes = set(parents) | set(parents.values())
+    for name in label_names:
+        if name not in nodes:
+            raise DataError(f"{path}: the label {name!r} is not in the tree; {did_you_mean(name, nodes)[:200]}")
+    place = {name: number for number, name in enumerate(label_names)}
+    return _edges((place[child], place[parent]) for child, parent in parents.items() if {child, parent} <= set(place))
+
+
+def read_string_edges(
+    links: str | Path, info: str | Path, label_names: Sequence[str], *, min_score: int = 700
+) -> np.ndarray:
+    """Protein interactions of STRING among the labels.
+
+    Parameters
+    ----------
+    links : str or Path
+        `TAXON.protein.(physical.)links.*.txt(.gz)`: two STRING ids and a score a line.
+    info : str or Path
+        `TAXON.protein.info.*.txt(.gz)`: STRING ids and preferred names.
+    label_names : sequence of str
+        Protein names, in any case; a protein that STRING does not know has no edges.
+    min_score : int
+        Combined score, from 0 to 1000, that an edge must have.
+    """
+    if not 0 <= min_score <= 1000:
+        raise DataError(f"the score cut-off is {min_score}; STRING's scores are from 0 to 1000")
+    mapped = string_ids(info, label_names)
+    if not mapped:
+        raise DataError(f"{info}: none of the {len(label_names)} labels is a protein name of STRING")
+    place = {identifier: label_names.index(name) for name, identifier in mapped.items()}
+    path = Path(links)
+    pairs: list[tuple[int, int]] = []
+    for number, line in enumerate(read_text(path).split("\n")[1:], start=2):
+        words = line.split()
+        if len(words) < 3:
+            if words:
+                raise FormatError(path, "expected two protein ids and a score", number)
+            continue
+        first, second = place.get(words[0]), place.get(words[1])
+        if first is None or second is None:
+            continue
+        if not words[-1].isdecimal():
+            raise FormatError(path, f"the score {words[-1][:20]!r} is not a whole number", number)
+        if int(words[-1]) >= min_score:
+            pairs.append((first, second))
+    return _edges(pairs)
+
+
+def string_ids(info: str | Path, label_names: Sequence[str]) -> dict[str, str]:
+    """The STRING id of every label that is a preferred name or an id without its taxon number."""
+    path = Path(info)
+    known: dict[str, str] = {}
+    systematic: dict[str, str] = {}
+    for number, line in enumerate(read_text(path).split("\n")[1:], start=2):
+        if not line:
+            continue
+        fields = line.split("\t")
+        if len(fields) < 2:
+            raise FormatError(path, "expected a protein id and its preferred name, separated by a tab", number)
+        known.setdefault(fields[1].lower(), fields[0])
+        systematic.setdefault(fields[0].partition(".")[2].lower(), fields[0])
+    found = {name: known.get(name.lower(), systematic.get(name.lower())) for name in label_names}
+    return {name: identifier for name, identifier in found.items() if identifier is not None}
