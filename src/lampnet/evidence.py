@@ -1,0 +1,306 @@
+"""Cheap first opinions for every label, which the label nodes start from.
+
+An opinion is a quick model on an input's linear features. The network must not learn to trust an
+overfitted opinion, so the training rows get out-of-fold opinions: each row is judged by a model
+that never saw it. Opinions are logits, centred a label and scaled to unit spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.errors import ModelFolderError
+from lampnet.logistic import Matrix, fit_logistic
+
+Features = Any  # CSR or dense (n, F)
+FOLDS = 8
+STRENGTHS = (1.0, 10.0, 100.0)
+NEIGHBOURS = 30
+
+
+class Opinion(Protocol):
+    """One quick model: logits for all labels at once."""
+
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        """Learn from all rows; return out-of-fold logits (n, L)."""
+        ...
+
+    def logits(self, X: Features) -> np.ndarray: ...
+
+    def arrays(self) -> dict[str, np.ndarray]: ...
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None: ...
+
+
+class LinearOpinion:
+    """One-vs-rest logistic regression; its strength C is the best of three on a held-out fold."""
+
+    def __init__(self) -> None:
+        self.weights = np.zeros((0, 0), dtype=np.float32)
+        self.intercepts = np.zeros(0, dtype=np.float32)
+
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        n = len(Y_nL)
+        fold_n = np.random.default_rng(seed).permutation(n) % min(FOLDS, n)
+        inside, outside = np.flatnonzero(fold_n != 0), np.flatnonzero(fold_n == 0)
+        held_in = Matrix(X[inside])
+        tried: list[tuple[float, float, tuple[np.ndarray, np.ndarray]]] = []
+        start = None
+        for strength in STRENGTHS:  # each starts from the last: the solutions lie on one path
+            start = fit_logistic(held_in, Y_nL[inside], strength, start)
+            tried.append((_log_loss(X[outside] @ start[0] + start[1], Y_nL[outside]), strength, start))
+        _, strength, best = min(tried, key=lambda entry: entry[0])
+        self.weights, self.intercepts = fit_logistic(Matrix(X), Y_nL, strength, best)
+        logits = np.empty(Y_nL.shape, dtype=np.float32)
+        for fold in range(fold_n.max() + 1):
+            rest, own = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
+            solved = best
+            if fold:
+                # From the whole data's solution few steps remain, but the row's own labels must be
+                # forgotten first: Newton steps on the rest do that, as they solve the rest's problem.
+                solved = fit_logistic(Matrix(X[rest]), Y_nL[rest], strength, best)
+            logits[own] = X[own] @ solved[0] + solved[1]
+        return logits
+
+    def logits(self, X: Features) -> np.ndarray:
+        return np.asarray(X @ self.weights + self.intercepts, dtype=np.float32)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"weights": self.weights, "intercepts": self.intercepts}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.weights, self.intercepts = arrays["weights"], arrays["intercepts"]
+
+
+class NeighbourOpinion:
+    """The labels of the nearest training rows by cosine, closer ones counting more."""
+
+    def __init__(self) -> None:
+        self.X: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
+        self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
+        self.prior = np.zeros(0, dtype=np.float32)
+
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        known = ~np.isnan(Y_nL)
+        self.prior = ((np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)).astype(np.float32)
+        # An unknown label counts as its prior, so that it neither raises nor lowers a neighbour's say.
+        self.X = _unit_rows(X)
+        self.Y = np.where(known, Y_nL, self.prior).astype(np.float32)
+        if (self.Y != 0).mean() < 0.2:
+            self.Y = sparse.csr_matrix(self.Y)
+        return self._logits(self.X, leave_out_self=True)
+
+    def logits(self, X: Features) -> np.ndarray:
+        return self._logits(_unit_rows(X), leave_out_self=False)
+
+    def _logits(self, X: Any, leave_out_self: bool) -> np.ndarray:
+        logits = np.empty((X.shape[0], len(self.prior)), dtype=np.float32)
+        k = min(NEIGHBOURS, self.X.shape[0] - int(leave_out_self))
+        for first in range(0, X.shape[0], 512):
+            part = X[first : first + 512]
+            near = part @ self.X.T
+            near = np.asarray(near.todense() if sparse.issparse(near) else near, dtype=np.float32)
+            if leave_out_self:
+                rows = np.arange(near.shape[0])
+                near[rows, first + rows] = -np.inf
+            if k < 1:
+                logits[first : first + 512] = _logit(self.prior)
+                continue
+            closest = np.argpartition(-near, k - 1, axis=1)[:, :k]
+            weight = np.maximum(np.take_along_axis(near, closest, axis=1), 0) ** 4
+            weight /= np.maximum(weight.max(axis=1, keepdims=True), 1e-12)
+            rows = np.repeat(np.arange(len(weight)), k)
+            vote = sparse.csr_matrix((weight.ravel(), (rows, closest.ravel())), shape=near.shape)
+            votes = vote @ self.Y
+            votes = np.asarray(votes.todense() if sparse.issparse(votes) else votes)
+            share = (votes + self.prior) / (weight.sum(axis=1, keepdims=True) + 1.0)
+            logits[first : first + 512] = _logit(share)
+        return logits
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"prior": self.prior, **_matrix_arrays("X", self.X), **_matrix_arrays("Y", self.Y)}
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.prior = arrays["prior"]
+        self.X, self.Y = _matrix_from("X", arrays), _matrix_from("Y", arrays)
+
+
+class ForestOpinion:
+    """A random forest of multi-label trees; training rows are judged by the trees that missed them."""
+
+    TREES = 200
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, np.ndarray] = {}
+
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        from sklearn.ensemble import ExtraTreesClassifier  # heavy: only where a forest is asked for
+
+        known = ~np.isnan(Y_nL)
+        prior = (np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)
+        Y = np.where(known, Y_nL, prior > 0.5).astype(np.int8)
+        forest = ExtraTreesClassifier(
+            self.TREES, min_samples_leaf=2, max_features="sqrt", bootstrap=True, n_jobs=-1, random_state=seed
+        )
+        forest.fit(X, Y)
+        offsets = np.cumsum([0] + [tree.tree_.node_count for tree in forest.estimators_])
+        positive = [_positive_share(tree.tree_, Y) for tree in forest.estimators_]
+        self.nodes = {
+            "offsets": offsets.astype(np.int64),
+            "left": np.concatenate([t.tree_.children_left for t in forest.estimators_]).astype(np.int32),
+            "right": np.concatenate([t.tree_.children_right for t in forest.estimators_]).astype(np.int32),
+            "feature": np.concatenate([t.tree_.feature for t in forest.estimators_]).astype(np.int32),
+            "threshold": np.concatenate([t.tree_.threshold for t in forest.estimators_]).astype(np.float32),
+            "share": np.concatenate(positive).astype(np.float32),
+            "prior": prior.astype(np.float32),
+        }
+        X = _dense(X)
+        missed = np.ones((len(X), self.TREES), dtype=bool)
+        for t, drawn in enumerate(forest.estimators_samples_):
+            missed[drawn, t] = False
+        return self._logits(X, missed)
+
+    def logits(self, X: Features) -> np.ndarray:
+        X = _dense(X)
+        return self._logits(X, np.ones((len(X), len(self.nodes["offsets"]) - 1), dtype=bool))
+
+    def _logits(self, X: np.ndarray, counted_nt: np.ndarray) -> np.ndarray:
+        total = np.zeros((len(X), self.nodes["share"].shape[1]), dtype=np.float32)
+        for tree, first in enumerate(self.nodes["offsets"][:-1]):
+            rows = np.flatnonzero(counted_nt[:, tree])
+            total[rows] += self.nodes["share"][first + self._leaf(X[rows], int(first))]
+        count = counted_nt.sum(axis=1, keepdims=True)
+        # One vote for the prior keeps the logits finite.
+        return _logit((total + self.nodes["prior"]) / (count + 1.0))
+
+    def _leaf(self, X: np.ndarray, first: int) -> np.ndarray:
+        left, right = self.nodes["left"][first:], self.nodes["right"][first:]
+        feature, threshold = self.nodes["feature"][first:], self.nodes["threshold"][first:]
+        at = np.zeros(len(X), dtype=np.int64)
+        walking = np.arange(len(X))
+        while len(walking):
+            walking = walking[left[at[walking]] >= 0]
+            here = at[walking]
+            lower = X[walking, feature[here]] <= threshold[here]
+            at[walking] = np.where(lower, left[here], right[here])
+        return at
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.nodes
+
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self.nodes = dict(arrays)
+
+
+OPINIONS: dict[str, type[Any]] = {"linear": LinearOpinion, "neighbours": NeighbourOpinion, "forest": ForestOpinion}
+
+
+class Evidence:
+    """The opinions named in the settings, on one scale.
+
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0]] * 10, dtype=np.float32)
+    >>> Y = np.array([[0.0], [1.0]] * 10, dtype=np.float32)
+    >>> evidence = Evidence(["linear"])
+    >>> evidence.fit(X, Y, seed=0).shape
+    (20, 1, 1)
+    >>> bool(evidence.of(X)[1, 0, 0] > evidence.of(X)[0, 0, 0])
+    True
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.opinions: list[Opinion] = [OPINIONS[name]() for name in self.names]
+        self.centre = np.zeros((0, len(self.names)), dtype=np.float32)
+        self.spread = np.ones(len(self.names), dtype=np.float32)
+
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        """Learn every opinion; return what the training rows get, out-of-fold, float32 (n, L, K)."""
+        logits = np.stack([opinion.fit(X, Y_nL, seed) for opinion in self.opinions], axis=-1)
+        self.centre = logits.mean(axis=0)
+        self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
+        return self._scaled(logits)
+
+    def of(self, X: Features) -> np.ndarray:
+        """What new rows get, float32 (n, L, K)."""
+        return self._scaled(np.stack([opinion.logits(X) for opinion in self.opinions], axis=-1))
+
+    def _scaled(self, logits: np.ndarray) -> np.ndarray:
+        return ((logits - self.centre) / self.spread).astype(np.float32)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything learned, by name, for the model folder."""
+        named = {"centre": self.centre, "spread": self.spread}
+        for name, opinion in zip(self.names, self.opinions, strict=True):
+            named.update({f"{name}.{key}": value for key, value in opinion.arrays().items()})
+        return named
+
+    @classmethod
+    def restore(cls, names: Sequence[str], arrays: dict[str, np.ndarray]) -> Evidence:
+        """Make again what `arrays` described."""
+        evidence = cls(names)
+        try:
+            evidence.centre, evidence.spread = arrays["centre"], arrays["spread"]
+            for name, opinion in zip(evidence.names, evidence.opinions, strict=True):
+                own = {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(name + ".")}
+                opinion.restore(own)
+        except KeyError as missing:
+            raise ModelFolderError(f"the evidence of this model lacks the array {missing}; train it again") from None
+        return evidence
+
+
+def _positive_share(tree: Any, Y: np.ndarray) -> np.ndarray:
+    """(nodes, L): the share of positives among the training rows of each node."""
+    values = tree.value  # (nodes, L, 2), or (nodes, L, 1) where every label is constant
+    if values.shape[2] == 1:
+        return np.broadcast_to(Y[0].astype(np.float32), values.shape[:2]).copy()
+    share: np.ndarray = values[:, :, 1] / np.maximum(values.sum(axis=2), 1e-12)
+    # scikit-learn numbers the classes it saw: a label that is always 1 has its share in place 0.
+    always = Y.min(axis=0) == 1
+    share[:, always] = 1.0
+    return share
+
+
+def _log_loss(logits: np.ndarray, Y: np.ndarray) -> float:
+    losses = np.logaddexp(0, logits) - np.nan_to_num(Y) * logits
+    return float(losses[~np.isnan(Y)].mean()) if (~np.isnan(Y)).any() else 0.0
+
+
+def _logit(p: np.ndarray) -> np.ndarray:
+    p = np.clip(p, 1e-4, 1 - 1e-4)
+    return np.asarray(np.log(p / (1 - p)), dtype=np.float32)
+
+
+def _dense(X: Features) -> np.ndarray:
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float32)
+
+
+def _unit_rows(X: Features) -> Any:
+    if sparse.issparse(X):
+        length = np.sqrt(np.asarray(X.multiply(X).sum(axis=1))).ravel()
+        return sparse.csr_matrix(sparse.diags_array(1 / np.maximum(length, 1e-12)) @ X, dtype=np.float32)
+    X = np.asarray(X, dtype=np.float32)
+    return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+
+
+def _matrix_arrays(name: str, X: Any) -> dict[str, np.ndarray]:
+    if not sparse.issparse(X):
+        return {name: X}
+    return {
+        f"{name}.data": X.data.astype(np.float32),
+        f"{name}.indices": X.indices.astype(np.int32),
+        f"{name}.indptr": X.indptr.astype(np.int64),
+        f"{name}.shape": np.array(X.shape, dtype=np.int64),
+    }
+
+
+def _matrix_from(name: str, arrays: dict[str, np.ndarray]) -> Any:
+    if name in arrays:
+        return arrays[name]
+    parts = tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    matrix = sparse.csr_matrix(parts, shape=tuple(int(s) for s in arrays[f"{name}.shape"]))
+    matrix.check_format(full_check=True)
+    return matrix

@@ -1,0 +1,114 @@
+"""A fitted model: everything needed to go from raw rows to label sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from lampnet.config import Config
+from lampnet.dataset import Dataset
+from lampnet.decision import Decisions
+from lampnet.errors import DataError
+from lampnet.evidence import Evidence
+from lampnet.inputs.nodes import Encoder, with_edges
+from lampnet.label_attention import LabelGraph
+from lampnet.model import LaMP, Output
+from lampnet.prediction import Examples, predict_logits, probabilities
+
+
+@dataclass
+class FittedModel:
+    """Encoder, evidence, network and decisions of one training run.
+
+    facts holds what the model card tells: data, split, seeds, scores, times.
+    """
+
+    config: Config
+    label_names: tuple[str, ...]
+    encoder: Encoder
+    evidence: Evidence | None
+    graph: sparse.csr_matrix | None
+    network: LaMP
+    decisions: Decisions
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def examples(self, rows: Any, labels: Any = None, row_edges: Sequence[np.ndarray] | None = None) -> Examples:
+        """Raw rows as nodes with their opinions."""
+        nodes = self.encoder.encode(rows)
+        if row_edges is not None:
+            nodes = with_edges(nodes, row_edges)
+        opinions = self.evidence.of(self.encoder.linear_features(rows)) if self.evidence is not None else None
+        return Examples(nodes=nodes, targets=labels, evidence=opinions)
+
+    def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
+        """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
+        views = [rows, *self._other_views(rows)]
+        return np.mean([predict_logits(self.network, self.examples(v, row_edges=row_edges)) for v in views], axis=0)
+
+    def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
+        """(n, L) probabilities."""
+        return probabilities(self.logits(rows, row_edges))
+
+    def output(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> Output:
+        """Every stage's logits and all attention weights of a few rows, in one batch."""
+        examples = self.examples(rows, row_edges=row_edges)
+        index = np.arange(len(examples))
+        self.network.eval()
+        with torch.inference_mode():
+            output: Output = self.network(examples.nodes.batch(index), examples.opinions(index), record=True)
+        return output
+
+    def _other_views(self, rows: Any) -> list[Any]:
+        other = getattr(self.encoder, "other_view", None)
+        view = other(rows) if other is not None else None
+        return [] if view is None else [view]
+
+    def check(self, data: Dataset) -> Dataset:
+        """Rows of the kind this model was trained on, their labels in this model's order."""
+        if data.kind != self.encoder.kind:
+            raise DataError(
+                f"{data.name}: rows of kind {data.kind!r} came to a model trained on {self.encoder.kind!r}; "
+                "give data of the same kind"
+            )
+        if data.labels is None or data.label_names == self.label_names:
+            return data
+        return align_labels(data, self.label_names)
+
+
+def align_labels(data: Dataset, label_names: tuple[str, ...]) -> Dataset:
+    """The same rows with their label columns in another order; a label unknown there is an error."""
+    from dataclasses import replace
+
+    assert data.labels is not None
+    place = {name: i for i, name in enumerate(label_names)}
+    unknown = [name for name in data.label_names if name not in place]
+    if unknown:
+        raise DataError(
+            f"{data.name}: the label {unknown[0]!r} was never seen in training ({len(unknown)} such label(s)); "
+            "train again with it or remove it"
+        )
+    entries = sparse.coo_matrix(data.labels)
+    columns = np.array([place[name] for name in data.label_names], dtype=np.int64)[entries.col]
+    shape = (len(data), len(label_names))
+    labels = sparse.csr_matrix((entries.data, (entries.row, columns)), shape=shape)
+    return replace(data, labels=labels, label_names=label_names)
+
+
+def build_network(
+    config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None
+) -> LaMP:
+    """An untrained network for these settings, inputs and labels."""
+    torch.manual_seed(config.training.seed)
+    return LaMP(
+        config.model,
+        n_labels,
+        encoder.embedding(config.model.width),
+        LabelGraph(config.label_graph, graph, n_labels),
+        edge_types=getattr(encoder, "edge_types", 0),
+        seed=config.training.seed,
+    )

@@ -1,0 +1,63 @@
+"""Rows -> probabilities, a batch at a time, without gradients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from lampnet.batching import sorted_batches
+from lampnet.inputs.nodes import NodeRows
+from lampnet.model import LaMP
+
+BATCH_ROWS = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Examples:
+    """Encoded rows with what training and scoring need of them.
+
+    nodes     the rows as nodes
+    targets   (n, L) float32, NaN = unknown; None where labels are not known
+    evidence  (n, L, K) float32 opinions; None for a model without evidence
+    """
+
+    nodes: NodeRows
+    targets: Any = None
+    evidence: Any = None
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def opinions(self, rows: np.ndarray) -> torch.Tensor | None:
+        """evidence_BLK of these rows."""
+        return None if self.evidence is None else torch.from_numpy(np.ascontiguousarray(self.evidence[rows]))
+
+    def truth(self, rows: np.ndarray) -> torch.Tensor:
+        """targets_BL of these rows."""
+        part = self.targets[rows]
+        return torch.from_numpy(np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32))
+
+
+def predict_logits(model: LaMP, examples: Examples, batch_size: int = BATCH_ROWS) -> np.ndarray:
+    """Final logits (n, L), float32, in the rows' order."""
+    logits = np.empty((len(examples), model.n_labels), dtype=np.float32)
+    training = model.training
+    model.eval()
+    try:
+        with torch.inference_mode():
+            for rows in sorted_batches(examples.nodes.lengths(), batch_size):
+                output = model(examples.nodes.batch(rows), examples.opinions(rows))
+                logits[rows] = output.stages[-1].float().numpy()
+    finally:
+        model.train(training)
+    return logits
+
+
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """The logistic function, without overflow."""
+    from scipy.special import expit
+
+    return np.asarray(expit(logits), dtype=logits.dtype)

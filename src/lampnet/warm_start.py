@@ -1,0 +1,127 @@
+"""The spectral start: a network that is a nearest-centroid classifier before its first step.
+
+Input vectors come from the training matrix's singular vectors (`embedding.spectral_start`), a label's
+vector is the mean of its training rows in that space, and every attention begins as a plain
+comparison of the two. From a random start the loss rests for epochs on the labels' frequencies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lampnet.inputs.nodes import NodeRows
+from lampnet.model import LaMP
+
+SAMPLE_ROWS = 2_000
+
+
+def spectral_start(model: LaMP, nodes: NodeRows, Y_nL: np.ndarray, seed: int) -> None:
+    """Set vectors and attention of an untrained model from its training rows."""
+    start = getattr(model.embedding, "spectral_start", None)
+    if start is not None:
+        start(nodes, seed)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        model.W_y.copy_(_label_vectors(model, nodes, Y_nL))
+        for module in (*model.xx, *model.xy, *model.yy):
+            _compare(module, generator)
+
+
+def _label_vectors(model: LaMP, nodes: NodeRows, Y_nL: np.ndarray) -> Tensor:
+    """Mean of each label's training rows, centred, of length sqrt(d)."""
+    mean_nD = mean_nodes(model.embedding, nodes)
+    mean_nD = torch.nn.functional.normalize(mean_nD - mean_nD.mean(0), dim=1)
+    positive = torch.from_numpy((np.nan_to_num(Y_nL) > 0).astype(np.float32))
+    centroid = positive.T @ mean_nD / positive.sum(0).clamp(min=1)[:, None]
+    centroid = centroid - centroid.mean(0)
+    length = centroid.norm(dim=1, keepdim=True)
+    # A label never seen in training keeps its random vector's direction.
+    centroid = torch.where(length > 1e-6, centroid, model.W_y)
+    vectors: Tensor = torch.nn.functional.normalize(centroid, dim=1) * model.config.width**0.5
+    return vectors
+
+
+def mean_nodes(embedding: nn.Module, nodes: NodeRows, batch_size: int = 256) -> Tensor:
+    """The mean of each row's node vectors (n, D)."""
+    means = []
+    with torch.inference_mode():
+        for first in range(0, len(nodes), batch_size):
+            z_BSD, present_BS, _ = embedding(nodes.batch(np.arange(first, min(first + batch_size, len(nodes)))))
+            total = (z_BSD * present_BS.unsqueeze(-1)).sum(1)
+            means.append(total / present_BS.sum(1, keepdim=True).clamp(min=1))
+    return torch.cat(means).clone()
+
+
+def _compare(module: Any, generator: torch.Generator) -> None:
+    """W_q = W_u orthogonal, W_c = W_v^T / 2, and a small update."""
+    d = module.W_q.weight.shape[0]
+    turn, carry = _orthogonal(d, generator), _orthogonal(d, generator)
+    module.W_q.weight.copy_(turn)
+    module.W_u.weight.copy_(turn)
+    module.W_v.weight.copy_(carry)
+    module.W_c.weight.copy_(0.5 * carry.T)
+    module.W_b.weight.mul_(0.1)
+    module.W_b.bias.zero_()
+
+
+def _orthogonal(d: int, generator: torch.Generator) -> Tensor:
+    q, _ = torch.linalg.qr(torch.randn(d, d, generator=generator))
+    orthogonal: Tensor = q
+    return orthogonal
+
+
+def match_label_frequencies(
+    model: LaMP, nodes: NodeRows, Y_nL: np.ndarray, evidence: np.ndarray | None, seed: int
+) -> None:
+    """Set each label's bias so that its mean training logit is its log-odds."""
+    if model.bias is None:
+        return
+    sample = np.sort(np.random.default_rng(seed).permutation(len(nodes))[:SAMPLE_ROWS])
+    known = ~np.isnan(Y_nL)
+    share = (np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)
+    if evidence is not None:
+        _weigh_opinions(model, evidence[sample], Y_nL[sample])
+    training = model.training
+    model.eval()
+    total = torch.zeros(model.n_labels)
+    with torch.inference_mode():
+        for first in range(0, len(sample), 128):
+            rows = sample[first : first + 128]
+            opinions = None if evidence is None else torch.from_numpy(evidence[rows])
+            output = model(nodes.batch(rows), opinions)
+            # With evidence the opinions already match; what the messages add on top shall average to nothing.
+            total += (output.stages[-1] if evidence is None else output.stages[-1] - output.opinion).sum(0)
+    with torch.no_grad():
+        odds = torch.from_numpy(np.log(share / (1 - share)).astype(np.float32))
+        model.bias.add_((odds if evidence is None else 0.0) - total / len(sample))
+    model.train(training)
+
+
+def _weigh_opinions(model: LaMP, evidence_nLK: np.ndarray, Y_nL: np.ndarray) -> None:
+    """Start each stage's logit at the best shared weighing of the opinions: one weight an opinion,
+    one intercept a label, by a few Newton-like steps on the out-of-fold opinions."""
+    g = torch.from_numpy(evidence_nLK)
+    known = torch.from_numpy(~np.isnan(Y_nL))
+    y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
+    share = ((y * known).sum(0) + 0.5) / (known.sum(0) + 1.0)
+    a = torch.full((g.shape[-1],), 1.0 / g.shape[-1], requires_grad=True)
+    c = torch.logit(share).requires_grad_()
+    solver = torch.optim.LBFGS([a, c], max_iter=60, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        losses = torch.nn.functional.binary_cross_entropy_with_logits(g @ a + c, y, reduction="none")
+        loss = (losses * known).sum() / known.sum().clamp(min=1) + 1e-4 * (c - torch.logit(share)).square().mean()
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        solver.step(closure)
+    with torch.no_grad():
+        model.evidence_weight.copy_(a.detach().expand_as(model.evidence_weight))
+        assert model.bias is not None
+        model.bias.copy_(c.detach())
