@@ -1,0 +1,86 @@
+"""Numbers of an image that a linear model can read: edges by direction, colours by cell."""
+
+from __future__ import annotations
+
+import numpy as np
+
+DIRECTIONS = 8
+COLOUR_STEPS = 4
+
+
+def gradient_and_colour(images: np.ndarray, patch: int) -> np.ndarray:
+    """Directions of the brightness gradient, mean and spread of the colours in each cell, and a colour histogram.
+
+    Parameters
+    ----------
+    images : uint8 (n, H, W, C)
+    patch : int
+        Side of a node's patch; small patches are halved into cells of at least 4 pixels.
+
+    Returns
+    -------
+    float32 (n, F)
+
+    >>> gradient_and_colour(np.zeros((2, 24, 24, 1), dtype=np.uint8), 8).shape
+    (2, 364)
+    """
+    n, height, width, channels = images.shape
+    cell = _cell_side(patch)
+    x = images.astype(np.float32) / 255
+    grey = x.mean(axis=3)
+    down, across = np.zeros_like(grey), np.zeros_like(grey)
+    if height > 2:
+        down[:, 1:-1] = grey[:, 2:] - grey[:, :-2]
+    if width > 2:
+        across[:, :, 1:-1] = grey[:, :, 2:] - grey[:, :, :-2]
+    strength = np.hypot(down, across)
+    # Opposite gradients are one direction: a dark line on light is a light line on dark.
+    direction = np.mod(np.arctan2(down, across), np.pi) / np.pi * DIRECTIONS
+    lower = np.floor(direction).astype(np.int8) % DIRECTIONS
+    share = direction - np.floor(direction)
+    parts = []
+    edges = np.stack(
+        [
+            _by_cell(strength * ((lower == k) * (1 - share) + ((lower + 1) % DIRECTIONS == k) * share), cell)
+            for k in range(DIRECTIONS)
+        ],
+        axis=-1,
+    )
+    # Relative to the cell's own contrast: what shape, not how strong.
+    parts.append(np.sqrt(edges / (edges.sum(axis=-1, keepdims=True) + 0.02)).reshape(n, -1))
+    for channel in range(channels):
+        mean = _by_cell(x[..., channel], cell)
+        square = _by_cell(np.square(x[..., channel]), cell)
+        parts += [mean.reshape(n, -1), np.sqrt(np.maximum(square - mean**2, 0)).reshape(n, -1)]
+    level = (images.astype(np.int64) * COLOUR_STEPS) // 256
+    code = level @ (COLOUR_STEPS ** np.arange(channels))
+    bins = COLOUR_STEPS**channels
+    flat = (np.arange(n)[:, None] * bins + code.reshape(n, -1)).ravel()
+    counts = np.bincount(flat, minlength=n * bins).reshape(n, bins)
+    parts.append(np.sqrt(counts / (height * width)))
+    return np.concatenate(parts, axis=1).astype(np.float32)
+
+
+def feature_count(height: int, width: int, channels: int, patch: int) -> int:
+    """F, the numbers that `gradient_and_colour` gives for an image of this size.
+
+    >>> feature_count(24, 24, 1, 8)
+    364
+    """
+    cell = _cell_side(patch)
+    cells = max(1, height // cell) * max(1, width // cell)
+    return cells * (DIRECTIONS + 2 * channels) + int(COLOUR_STEPS**channels)
+
+
+def _cell_side(patch: int) -> int:
+    return patch if patch >= 16 else max(1, min(patch, max(4, patch // 2)))
+
+
+def _by_cell(x: np.ndarray, cell: int) -> np.ndarray:
+    """Means of square cells (n, rows, columns); pixels beyond the last whole cell belong to it."""
+    rows = np.arange(0, max(1, x.shape[1] // cell) * cell, cell)
+    columns = np.arange(0, max(1, x.shape[2] // cell) * cell, cell)
+    sums = np.add.reduceat(np.add.reduceat(x, rows, axis=1), columns, axis=2)
+    area = np.diff(np.append(rows, x.shape[1]))[:, None] * np.diff(np.append(columns, x.shape[2]))
+    means: np.ndarray = sums / area
+    return means
