@@ -202,7 +202,7 @@ def read_windows(
     from lampnet.readers.csv_table import read_table_columns
 
     labels = read_table_columns(Path(table))
-    names = [str(value) for value in labels.columns[0]]
+    names = [value if isinstance(value, str) else f"{value:.17g}" for value in labels.columns[0]]
     groups: tuple[str, ...] | None = None
     if genome is None:
         found = read_fasta(sequences)
