@@ -38,6 +38,13 @@ def read_table(
 ) -> Dataset:
     """Read a table with a header line.
 
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "films.csv"
+    >>> _ = path.write_text("plot,genres\\nA long war story,drama|war\\nTwo friends on the road,comedy\\n")
+    >>> read_table(path, notice=print).label_names
+    films.csv: text from the column 'plot'; labels from the column 'genres', separated by '|'
+    ('comedy', 'drama', 'war')
+
     Parameters
     ----------
     path : str or Path
@@ -52,6 +59,19 @@ def read_table(
     notice : callable, optional
         Is told in a sentence which column was taken for what.
     """
+    return read_table_and_roles(path, columns, labels, on_bad_row, notice, name, max_bytes)[0]
+
+
+def read_table_and_roles(
+    path: str | Path,
+    columns: Mapping[str, Any] | None = None,
+    labels: Sequence[str] | None = None,
+    on_bad_row: str = "error",
+    notice: Callable[[str], None] | None = None,
+    name: str | None = None,
+    max_bytes: int = MAX_BYTES,
+) -> tuple[Dataset, ColumnRoles]:
+    """As `read_table`, and what was made of the columns."""
     path = Path(path)
     if plain_suffix(path) in (".parquet", ".pq"):
         table = _parquet(path, max_bytes)
@@ -64,8 +84,8 @@ def read_table(
         notice(f"{path.name}: {roles.sentence()}")
     y, label_names = _labels(table, roles, labels)
     rows, feature_names = _rows(table, roles)
-    ids = tuple(map(str, table.column(roles.id))) if roles.id else None
-    return Dataset(
+    ids = tuple(_id(value) for value in table.column(roles.id)) if roles.id else None
+    data = Dataset(
         name=name or plain_stem(path),
         kind=roles.kind,
         rows=rows,
@@ -74,6 +94,11 @@ def read_table(
         feature_names=feature_names,
         ids=ids,
     )
+    return data, roles
+
+
+def _id(value: Any) -> str:
+    return f"{value:.17g}" if isinstance(value, float) else str(value)
 
 
 def read_table_columns(path: Path, max_bytes: int = MAX_BYTES) -> LabelTable:

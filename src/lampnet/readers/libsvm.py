@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -63,6 +64,11 @@ def read_libsvm(
         labels=label_matrix(label_sets, label_names) if found or labels is None else None,
         label_names=label_names,
     )
+
+
+def lowest_index(path: str | Path, max_bytes: int = MAX_BYTES) -> int:
+    """0 when a feature 0 occurs in the file, else 1: files of one data set must agree on it."""
+    return 0 if re.search(rb"(?m)(?:^|[ \t])0:", read_bytes(path, max_bytes)) else 1
 
 
 def split_labels(path: Path, text: bytes, number: int) -> tuple[list[str], bytes]:

@@ -60,14 +60,14 @@ def sider(folder: Path, seed: int) -> Splits:
     """Molecules and side effects, a seeded split of the paper's sizes: a tenth each to validate and test."""
     from lampnet.readers.csv_table import read_table
 
-    return random_split(read_table(only_file(folder, "sider.csv"), name="sider"), valid=0.1, test=0.1, seed=seed)
+    return random_split(read_table(only_file(folder, "sider.csv*"), name="sider"), valid=0.1, test=0.1, seed=seed)
 
 
 def tox21(folder: Path, seed: int) -> Splits:
     """Molecules and toxicity assays; an empty cell is an unknown label."""
     from lampnet.readers.csv_table import read_table
 
-    return random_split(read_table(only_file(folder, "tox21.csv"), name="tox21"), valid=0.1, test=0.1, seed=seed)
+    return random_split(read_table(only_file(folder, "tox21.csv*"), name="tox21"), valid=0.1, test=0.1, seed=seed)
 
 
 def miml_images(folder: Path, seed: int) -> Splits:

@@ -61,6 +61,8 @@ def _one_arff(pattern: str, kind: str | None = None) -> Callable[[Path, int], Sp
     def load(folder: Path, seed: int) -> Splits:
         from lampnet.readers.arff import read_arff
 
+        if any(folder.glob("*-train*.arff*")) and any(folder.glob("*-test*.arff*")):
+            return _mulan("*-train*.arff*", "*-test*.arff*", kind)(folder, seed)  # the publisher's full set
         return _tenths(read_arff(only_file(folder, pattern), kind=kind, name=folder.name), seed)
 
     return load

@@ -75,6 +75,18 @@ class ColumnRoles:
             parts.append(f"not used: {_listed(self.unused)}")
         return "; ".join(parts)
 
+    def as_given(self) -> dict[str, Any]:
+        """The roles as the `columns` argument of another file of the same form."""
+        role = {"molecule": "smiles", "columns": "features"}.get(self.kind, self.kind)
+        given: dict[str, Any] = {role: self.inputs}
+        if self.labels:
+            given["labels"] = self.labels
+        if self.separator:
+            given["separator"] = self.separator
+        if self.id:
+            given["id"] = (self.id,)
+        return given
+
 
 def _listed(names: Sequence[str]) -> str:
     if len(names) == 1:
