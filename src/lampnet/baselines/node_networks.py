@@ -1,0 +1,117 @@
+"""What the two neural baselines share: vectors for nodes, and a plain training loop."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lampnet.errors import TrainingDiverged
+from lampnet.inputs.nodes import NodeBatch, NodeRows
+
+#: width -> a module from NodeBatch to (z_BSD, present_BS, edge types or None), as `Encoder.embedding`
+MakeEmbedding = Callable[[int], nn.Module]
+
+
+class PlainEmbedding(nn.Module):
+    """A vector for every node number, times its value; a linear layer for nodes that are numbers themselves."""
+
+    def __init__(self, rows: NodeRows, width: int) -> None:
+        super().__init__()
+        self.n_ids = 0 if rows.ids is None else int(rows.ids.max(initial=-1)) + 1
+        self.vectors = None if rows.ids is None else nn.Embedding(max(1, self.n_ids), width)
+        self.linear = None if rows.vectors is None else nn.Linear(rows.vectors.shape[1], width)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        present_BS = batch.present_BS
+        z: Tensor | None = None
+        if self.vectors is not None and batch.ids_BS is not None:
+            present_BS = present_BS & (batch.ids_BS < self.n_ids)  # a number never seen in training has no vector
+            z = self.vectors(batch.ids_BS.clamp(max=max(0, self.n_ids - 1)))
+            if batch.values_BS is not None:
+                z = z * batch.values_BS.unsqueeze(-1)
+        if self.linear is not None and batch.vectors_BSF is not None:
+            numbers = self.linear(batch.vectors_BSF.float())
+            z = numbers if z is None else z + numbers
+        if z is None:
+            raise TypeError("nodes have neither ids nor vectors")
+        return z, present_BS, batch.edge_types_BSS
+
+
+def mean_of_nodes(z_BSD: Tensor, present_BS: Tensor) -> Tensor:
+    """(B, D): the mean over the nodes that are there, zero for a row without any."""
+    weight_BS1 = present_BS.unsqueeze(-1).to(z_BSD.dtype)
+    # where, not a product: an absent place may hold anything.
+    kept = torch.where(present_BS.unsqueeze(-1), z_BSD, torch.zeros_like(z_BSD))
+    return kept.sum(dim=1) / weight_BS1.sum(dim=1).clamp(min=1.0)
+
+
+def batches_by_length(lengths: np.ndarray, size: int, rng: np.random.Generator | None) -> list[np.ndarray]:
+    """Row numbers in batches of similar length; with a generator the order is random within and between."""
+    if rng is None:
+        order = np.argsort(lengths, kind="stable")
+        return [order[i : i + size] for i in range(0, len(order), size)]
+    order = rng.permutation(len(lengths))
+    # Shuffled first, then sorted inside pools of many batches: little padding, and never the same batch twice.
+    pool = size * 50
+    parts = [order[i : i + pool] for i in range(0, len(order), pool)]
+    batches = [
+        part[np.argsort(lengths[part], kind="stable")][i : i + size]
+        for part in parts
+        for i in range(0, len(part), size)
+    ]
+    return [batches[i] for i in rng.permutation(len(batches))]
+
+
+def train(
+    network: nn.Module,
+    loss_of: Callable[[np.ndarray], Tensor],
+    validate: Callable[[], float],
+    lengths: np.ndarray,
+    *,
+    epochs: int,
+    batch_size: int,
+    learning_rate: float,
+    patience: int,
+    time_budget: float,
+    seed: int,
+) -> list[dict[str, float]]:
+    """Adam until `validate` (higher is better) no longer rises; the best epoch's weights are kept."""
+    rng = np.random.default_rng(seed)
+    optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    best_score, best_state, since = -np.inf, _copy(network), 0
+    history: list[dict[str, float]] = []
+    began = time.monotonic()
+    for epoch in range(epochs):
+        network.train()
+        total, count = 0.0, 0
+        for index in batches_by_length(lengths, batch_size, rng):
+            loss = loss_of(index)
+            if not torch.isfinite(loss):
+                raise TrainingDiverged(f"the loss became {loss.item()} in epoch {epoch + 1}; lower the learning rate")
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            nn.utils.clip_grad_norm_(network.parameters(), 5.0)
+            optimiser.step()
+            total, count = total + float(loss.detach()) * len(index), count + len(index)
+        network.eval()
+        with torch.inference_mode():
+            score = validate()
+        history.append({"epoch": epoch + 1, "loss": total / max(1, count), "validation": score})
+        if score > best_score:
+            best_score, best_state, since = score, _copy(network), 0
+        else:
+            since += 1
+        if since >= patience or (time_budget and time.monotonic() - began > time_budget):
+            break
+    network.load_state_dict(best_state)
+    network.eval()
+    return history
+
+
+def _copy(network: nn.Module) -> dict[str, Any]:
+    return {name: value.detach().clone() for name, value in network.state_dict().items()}

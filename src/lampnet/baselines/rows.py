@@ -1,0 +1,75 @@
+"""Checks and splits of rows that all baselines share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.errors import DataError
+
+
+def row_count(X: Any) -> int:
+    """Rows of a matrix (sparse ones refuse len) or of NodeRows."""
+    shape = getattr(X, "shape", None)
+    return int(shape[0]) if shape else len(X)
+
+
+def check_labels(X: Any, Y: Any) -> np.ndarray:
+    """Y as float64 (n, L) of 0, 1 and NaN, one row for each row of X."""
+    dense = np.asarray(Y.toarray() if sparse.issparse(Y) else Y, dtype=np.float64)
+    n = row_count(X)
+    if dense.ndim != 2 or len(dense) != n:
+        raise DataError(f"{n} rows came with labels of shape {dense.shape}; give one row of labels for each row")
+    if not n or not dense.shape[1]:
+        raise DataError(
+            f"labels of shape {dense.shape} hold nothing to learn from; give at least one row and one label"
+        )
+    if not np.all((dense == 0) | (dense == 1) | np.isnan(dense)):
+        raise DataError("labels must be 0, 1 or NaN (unknown)")
+    return dense
+
+
+def check_features(X: Any) -> Any:
+    """X as CSR or dense float64, all finite."""
+    X = sparse.csr_matrix(X, dtype=np.float64) if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
+    if X.ndim != 2:
+        raise DataError(f"features must have the shape (rows, features); got {X.shape}")
+    if not np.isfinite(X.data if sparse.issparse(X) else X).all():
+        raise DataError("features hold NaN or infinite values; fill or remove them first")
+    return X
+
+
+def held_out_tenth(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers to learn from and to tune on; with a single row both are that row."""
+    order = np.random.default_rng(seed).permutation(n)
+    n_valid = max(1, n // 10)
+    return np.sort(order[n_valid:]) if n > 1 else order, np.sort(order[:n_valid])
+
+
+def take_nodes(nodes: Any, index: np.ndarray) -> Any:
+    """NodeRows with these rows only."""
+    from lampnet.inputs.nodes import NodeRows
+
+    lengths = nodes.lengths()[index]
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(nodes.offsets[index], lengths)
+
+    def pick(values: np.ndarray | None) -> np.ndarray | None:
+        return None if values is None else values[place]
+
+    edges, edge_offsets = None, None
+    if nodes.edges is not None and nodes.edge_offsets is not None:
+        parts = [nodes.edges[nodes.edge_offsets[r] : nodes.edge_offsets[r + 1]] for r in index]
+        edges = np.concatenate(parts) if parts else nodes.edges[:0]
+        edge_offsets = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
+    return NodeRows(
+        offsets=offsets,
+        ids=pick(nodes.ids),
+        values=pick(nodes.values),
+        vectors=pick(nodes.vectors),
+        positions=pick(nodes.positions),
+        edges=edges,
+        edge_offsets=edge_offsets,
+    )

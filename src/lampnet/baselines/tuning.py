@@ -1,0 +1,41 @@
+"""How baselines choose a setting on validation rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from lampnet.decision import choose_paper_thresholds
+from lampnet.metrics import METRICS
+
+#: Inverse strengths of regularisation that linear models try.
+STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+
+
+def mean_f1(Y: np.ndarray, proba: np.ndarray) -> float:
+    """Mean of example-, micro- and macro-F1, each at the best of the paper's thresholds."""
+    rules = choose_paper_thresholds(Y, proba)
+    return float(np.mean([METRICS[m](Y, rules[m].apply(proba)) for m in ("example_f1", "micro_f1", "macro_f1")]))
+
+
+def climb(score: Callable[[float], float], grid: Sequence[float] = STRENGTHS, start: float = 3.0) -> float:
+    """The grid value uphill of `start`: from neighbour to neighbour while the score rises.
+
+    >>> climb(lambda c: -abs(c - 30.0))
+    30.0
+    """
+    known: dict[int, float] = {}
+
+    def at(place: int) -> float:
+        if not 0 <= place < len(grid):
+            return -np.inf
+        if place not in known:
+            known[place] = score(grid[place])
+        return known[place]
+
+    place = list(grid).index(start)
+    step = 1 if at(place + 1) > at(place) else -1
+    while at(place + step) > at(place):
+        place += step
+    return grid[place]
