@@ -24,7 +24,7 @@ from lampnet.inputs.saved import saved_array, saved_count
 from lampnet.inputs.spectral import SAMPLE_NODES, principal_projection
 from lampnet.inputs.vector import saved_spread
 
-CHUNK = 256
+CHUNK = 32
 
 
 class Patches(nn.Module):
@@ -229,7 +229,8 @@ class ImageEncoder:
         if pixels.shape[:2] != (self.height, self.width):
             image = _pillow().fromarray(pixels[:, :, 0] if self.channels == 1 else pixels)
             pixels = np.asarray(image.resize((self.width, self.height), _pillow().Resampling.BILINEAR))
-        return pixels.reshape(self.height, self.width, self.channels)
+        sized: np.ndarray = pixels.reshape(self.height, self.width, self.channels)
+        return sized
 
 
 def _patch_side(height: int, width: int, wanted: int) -> int:
@@ -278,8 +279,8 @@ def _checked_array(item: Any, row: int) -> np.ndarray:
 
 
 def _luminance(pixels: np.ndarray) -> np.ndarray:
-    grey: np.ndarray = pixels @ np.array([0.299, 0.587, 0.114])
-    return np.rint(grey).astype(np.uint8)[:, :, None]
+    grey: np.ndarray = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
+    return grey[:, :, np.newaxis]
 
 
 def _pillow() -> Any:

@@ -35,17 +35,19 @@ def gradient_and_colour(images: np.ndarray, patch: int) -> np.ndarray:
         across[:, :, 1:-1] = grey[:, :, 2:] - grey[:, :, :-2]
     strength = np.hypot(down, across)
     # Opposite gradients are one direction: a dark line on light is a light line on dark.
-    direction = np.mod(np.arctan2(down, across), np.pi) / np.pi * DIRECTIONS
-    lower = np.floor(direction).astype(np.int8) % DIRECTIONS
+    direction = np.mod(np.arctan2(down, across), np.pi) * np.float32(DIRECTIONS / np.pi)
+    lower = direction.astype(np.intp) % DIRECTIONS  # a direction of exactly pi is direction 0
     share = direction - np.floor(direction)
+    # A gradient between two directions counts for both, by nearness.
+    row, column = _cell_of(height, cell), _cell_of(width, cell)
+    cells = (row[-1] + 1) * (column[-1] + 1)
+    place = np.arange(n)[:, None, None] * cells + row[:, None] * (column[-1] + 1) + column
+    place *= DIRECTIONS
+    size = n * cells * DIRECTIONS
+    sums = np.bincount((place + lower).ravel(), (strength * (1 - share)).ravel(), size)
+    sums = sums + np.bincount((place + (lower + 1) % DIRECTIONS).ravel(), (strength * share).ravel(), size)
+    edges = (sums / (cell * cell)).reshape(n, cells, DIRECTIONS)
     parts = []
-    edges = np.stack(
-        [
-            _by_cell(strength * ((lower == k) * (1 - share) + ((lower + 1) % DIRECTIONS == k) * share), cell)
-            for k in range(DIRECTIONS)
-        ],
-        axis=-1,
-    )
     # Relative to the cell's own contrast: what shape, not how strong.
     parts.append(np.sqrt(edges / (edges.sum(axis=-1, keepdims=True) + 0.02)).reshape(n, -1))
     for channel in range(channels):
@@ -76,8 +78,13 @@ def _cell_side(patch: int) -> int:
     return patch if patch >= 16 else max(1, min(patch, max(4, patch // 2)))
 
 
+def _cell_of(pixels: int, cell: int) -> np.ndarray:
+    """The cell of each pixel along one side; pixels beyond the last whole cell belong to it."""
+    return np.minimum(np.arange(pixels) // cell, max(1, pixels // cell) - 1)
+
+
 def _by_cell(x: np.ndarray, cell: int) -> np.ndarray:
-    """Means of square cells (n, rows, columns); pixels beyond the last whole cell belong to it."""
+    """Means of square cells (n, rows, columns)."""
     rows = np.arange(0, max(1, x.shape[1] // cell) * cell, cell)
     columns = np.arange(0, max(1, x.shape[2] // cell) * cell, cell)
     sums = np.add.reduceat(np.add.reduceat(x, rows, axis=1), columns, axis=2)

@@ -12,11 +12,13 @@ from lampnet.inputs.saved import saved_array
 from lampnet.inputs.wordset import inverse_document_frequency, unit_rows
 
 PAIR_DOCUMENTS = 3
+#: pairs help short texts (goemotions: micro-F1 .513 -> .528) and hurt long ones (Reuters: .866 -> .852)
+SHORT_TEXT = 40
 MOST_PAIRS = 60_000
 
 
 class TextWeights:
-    """Inverse document frequencies of the words and the frequent word pairs of training rows.
+    """Inverse document frequencies of the words and, for short texts, the frequent word pairs of training rows.
 
     idf    float32 (V,)
     pairs  int64 (P,), sorted: first * V + second, for neighbouring known words in at least three rows
@@ -31,6 +33,8 @@ class TextWeights:
         n = len(offsets) - 1
         counts = word_counts(numbers, offsets, vocabulary)
         idf = inverse_document_frequency(np.bincount(counts.indices, minlength=vocabulary), n)
+        if counts.sum() > SHORT_TEXT * n:
+            return cls(idf, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32))
         row, pair = _pairs(numbers, offsets, vocabulary)
         # Documents, not occurrences: each pair counts once a row.
         once = np.unique(np.stack([pair, row]), axis=1)[0] if len(pair) else pair

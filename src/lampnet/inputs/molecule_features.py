@@ -1,0 +1,97 @@
+"""Numbers of atoms and molecules, by RDKit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+ELEMENTS = (6, 7, 8, 9, 15, 16, 17, 35, 53, 5, 14, 34, 11, 19, 20, 12, 30, 26, 29, 3, 13, 33, 50, 78, 80)
+DEGREES = HYDROGENS = 5
+CHARGES = (-2, -1, 0, 1, 2)
+HYBRIDISATIONS = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
+CHIRALITIES = ("CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW")
+RINGS = (3, 4, 5, 6, 7)
+#: one-hot of the above with a place for "other" where the list is open, then aromatic, in a ring, ring sizes
+ATOM_FEATURES = (
+    len(ELEMENTS) + 1 + DEGREES + 1 + HYDROGENS + len(CHARGES) + 1 + len(HYBRIDISATIONS) + 1 + len(CHIRALITIES) + 2
+    + len(RINGS)
+)  # fmt: skip
+FINGERPRINT = 2_048
+WHOLE = (
+    "MolWt", "MolLogP", "TPSA", "NumHDonors", "NumHAcceptors", "NumRotatableBonds", "RingCount", "NumAromaticRings",
+    "FractionCSP3", "HeavyAtomCount", "NumAliphaticRings", "NumHeteroatoms", "LabuteASA", "MolMR", "BertzCT", "qed",
+)  # fmt: skip
+FAMILIES = ("PEOE_VSA", "SMR_VSA", "SlogP_VSA", "EState_VSA", "fr_")
+
+
+def atom_features(molecule: Any) -> np.ndarray:
+    """uint8 (atoms, ATOM_FEATURES): element, degree, hydrogens, charge, hybridisation, chirality, rings."""
+    features = np.zeros((molecule.GetNumAtoms(), ATOM_FEATURES), dtype=np.uint8)
+    rings = molecule.GetRingInfo()
+    for i, atom in enumerate(molecule.GetAtoms()):
+        at = 0
+        for value, known, open_list in (
+            (atom.GetAtomicNum(), ELEMENTS, True),
+            (atom.GetDegree(), range(DEGREES), True),
+            (min(atom.GetTotalNumHs(), HYDROGENS - 1), range(HYDROGENS), False),
+            (atom.GetFormalCharge(), CHARGES, True),
+            (str(atom.GetHybridization()), HYBRIDISATIONS, True),
+            (str(atom.GetChiralTag()), CHIRALITIES, False),
+        ):
+            if value in known:
+                features[i, at + known.index(value)] = 1  # type: ignore[arg-type]
+            elif open_list:
+                features[i, at + len(known)] = 1
+            at += len(known) + int(open_list)
+        features[i, at] = atom.GetIsAromatic()
+        features[i, at + 1] = atom.IsInRing()
+        for k, size in enumerate(RINGS, start=at + 2):
+            features[i, k] = rings.IsAtomInRingOfSize(i, size)
+    return features
+
+
+def environments(molecule: Any) -> np.ndarray:
+    """int64 (atoms,): a number for each atom's surroundings, itself with its bonds and neighbours."""
+    from rdkit.Chem import rdFingerprintGenerator
+
+    output = rdFingerprintGenerator.AdditionalOutput()
+    output.AllocateAtomToBits()
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=1, includeRedundantEnvironments=True)
+    generator.GetSparseCountFingerprint(molecule, additionalOutput=output)
+    # The last bit of an atom is its widest surroundings; a lone atom has only itself.
+    return np.array([bits[-1] for bits in output.GetAtomToBits()], dtype=np.int64)
+
+
+def fingerprints(molecules: list[Any]) -> np.ndarray:
+    """float32 (n, 2048): logarithms of Morgan counts of radius 2, each row of length one."""
+    from rdkit.Chem import rdFingerprintGenerator
+
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=FINGERPRINT)
+    counts = np.zeros((len(molecules), FINGERPRINT), dtype=np.float32)
+    for row, molecule in enumerate(molecules):
+        counts[row] = generator.GetCountFingerprintAsNumPy(molecule)
+    logs = np.log1p(counts)
+    unit: np.ndarray = logs / np.maximum(np.linalg.norm(logs, axis=1, keepdims=True), 1e-9)
+    return unit
+
+
+def descriptors(molecule: Any) -> np.ndarray:
+    """float64 (D,): sizes, charges, surface areas and counted groups, on a logarithmic scale."""
+    values = np.array([compute(molecule) for compute in _descriptor_functions()], dtype=np.float64)
+    values[~np.isfinite(values)] = 0.0
+    logs: np.ndarray = np.sign(values) * np.log1p(np.abs(values))
+    return logs
+
+
+@cache
+def _descriptor_functions() -> tuple[Callable[[Any], float], ...]:
+    from rdkit.Chem import Descriptors
+
+    functions = {name: getattr(Descriptors, name) for name in WHOLE}
+    for name, function in Descriptors.descList:
+        if name.startswith(FAMILIES):
+            functions[name] = function
+    return tuple(functions.values())
