@@ -1,0 +1,70 @@
+"""Reading back the opinions of a model folder, which may come from a stranger: every array is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.errors import ModelFolderError
+from lampnet.evidence import Evidence, ForestOpinion, LinearOpinion, NeighbourOpinion
+
+
+def restore_evidence(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labels: int) -> Evidence:
+    """The evidence that `Evidence.arrays` described, or a `ModelFolderError`."""
+    if len(set(names)) != len(names):
+        raise ModelFolderError("an opinion is named twice in model.evidence")
+    try:
+        evidence = Evidence.restore(tuple(names), dict(arrays))
+    except (ValueError, TypeError, IndexError, OverflowError) as fault:
+        raise ModelFolderError(f"the evidence of this model is damaged: {str(fault)[:200]}") from None
+    _expect("centre", evidence.centre, (n_labels, len(names)))
+    _expect("spread", evidence.spread, (len(names),))
+    if not (evidence.spread > 0).all():
+        raise ModelFolderError("the evidence of this model is damaged: a spread is not above zero")
+    for opinion in evidence.opinions:
+        if isinstance(opinion, LinearOpinion):
+            _expect("linear.weights", opinion.weights, (None, n_labels))
+            _expect("linear.intercepts", opinion.intercepts, (n_labels,))
+        elif isinstance(opinion, NeighbourOpinion):
+            _expect("neighbours.prior", opinion.prior, (n_labels,))
+            _expect("neighbours.X", opinion.X, (None, None))
+            _expect("neighbours.Y", opinion.Y, (opinion.X.shape[0], n_labels))
+        elif isinstance(opinion, ForestOpinion):
+            _check_forest(opinion.nodes, n_labels)
+    return evidence
+
+
+def _expect(name: str, array: object, shape: tuple[int | None, ...]) -> None:
+    fits = isinstance(array, np.ndarray) or sparse.issparse(array)
+    found = getattr(array, "shape", ())
+    fits = fits and len(found) == len(shape) and all(w in (None, f) for w, f in zip(shape, found, strict=True))
+    if not fits or getattr(array, "dtype", np.dtype(bool)).kind != "f":
+        raise ModelFolderError(f"the evidence of this model is damaged: {name} has shape {found}, expected {shape}")
+
+
+def _check_forest(nodes: Mapping[str, np.ndarray], n_labels: int) -> None:
+    """A walk down any tree must end: children come after their parents and inside their tree."""
+    whole = {"offsets": np.int64, "left": np.int32, "right": np.int32, "feature": np.int32}
+    for name, dtype in whole.items():
+        if nodes[name].ndim != 1 or nodes[name].dtype != dtype:
+            raise ModelFolderError(f"the evidence of this model is damaged: forest.{name} is no list of numbers")
+    offsets, left, right = nodes["offsets"], nodes["left"], nodes["right"]
+    count = len(left)
+    if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 1).any() or offsets[-1] != count:
+        raise ModelFolderError("the evidence of this model is damaged: the forest's trees do not fit together")
+    _expect("forest.share", nodes["share"], (count, n_labels))
+    _expect("forest.prior", nodes["prior"], (n_labels,))
+    _expect("forest.threshold", nodes["threshold"], (count,))
+    if len(right) != count or len(nodes["feature"]) != count:
+        raise ModelFolderError("the evidence of this model is damaged: the forest's nodes do not fit together")
+    sizes = np.diff(offsets)
+    inside = np.arange(count) - np.repeat(offsets[:-1], sizes)  # a node's number in its tree
+    end = np.repeat(sizes, sizes)
+    branch = left >= 0
+    for child in (left, right):
+        if ((child[branch] <= inside[branch]) | (child[branch] >= end[branch])).any():
+            raise ModelFolderError("the evidence of this model is damaged: a tree of the forest goes in circles")
+    if (nodes["feature"][branch] < 0).any():
+        raise ModelFolderError("the evidence of this model is damaged: a tree asks for a feature that does not exist")
