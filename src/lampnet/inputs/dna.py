@@ -37,6 +37,7 @@ class MotifNodes(nn.Module):
         self.pool = pool
         self.convolution = nn.Conv1d(4, width, filter_bases)
         nn.init.kaiming_normal_(self.convolution.weight, nonlinearity="relu")
+        assert self.convolution.bias is not None
         nn.init.zeros_(self.convolution.bias)
         left = (filter_bases - 1) // 2
         self.margins = (left, filter_bases - 1 - left)

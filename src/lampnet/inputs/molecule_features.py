@@ -22,9 +22,9 @@ ATOM_FEATURES = (
 FINGERPRINT = 2_048
 WHOLE = (
     "MolWt", "MolLogP", "TPSA", "NumHDonors", "NumHAcceptors", "NumRotatableBonds", "RingCount", "NumAromaticRings",
-    "FractionCSP3", "HeavyAtomCount", "NumAliphaticRings", "NumHeteroatoms", "LabuteASA", "MolMR", "BertzCT", "qed",
+    "FractionCSP3", "HeavyAtomCount", "NumAliphaticRings", "NumHeteroatoms", "LabuteASA", "MolMR", "NHOHCount",
+    "NumSaturatedRings", "HallKierAlpha", "Kappa1", "Kappa2", "Kappa3",
 )  # fmt: skip
-FAMILIES = ("PEOE_VSA", "SMR_VSA", "SlogP_VSA", "EState_VSA", "fr_")
 
 
 def atom_features(molecule: Any) -> np.ndarray:
@@ -79,8 +79,18 @@ def fingerprints(molecules: list[Any]) -> np.ndarray:
 
 
 def descriptors(molecule: Any) -> np.ndarray:
-    """float64 (D,): sizes, charges, surface areas and counted groups, on a logarithmic scale."""
-    values = np.array([compute(molecule) for compute in _descriptor_functions()], dtype=np.float64)
+    """float64 (D,): sizes, surface areas by charge and polarity, counted groups and keys, on a logarithmic scale."""
+    from rdkit.Chem import rdMolDescriptors
+
+    values = np.concatenate(
+        [
+            [compute(molecule) for compute in _descriptor_functions()],
+            rdMolDescriptors.PEOE_VSA_(molecule),
+            rdMolDescriptors.SMR_VSA_(molecule),
+            rdMolDescriptors.SlogP_VSA_(molecule),
+            list(rdMolDescriptors.GetMACCSKeysFingerprint(molecule)),
+        ]
+    ).astype(np.float64)
     values[~np.isfinite(values)] = 0.0
     logs: np.ndarray = np.sign(values) * np.log1p(np.abs(values))
     return logs
@@ -88,10 +98,8 @@ def descriptors(molecule: Any) -> np.ndarray:
 
 @cache
 def _descriptor_functions() -> tuple[Callable[[Any], float], ...]:
+    """Quick single numbers: of the whole molecule, and counts of functional groups (fr_...)."""
     from rdkit.Chem import Descriptors
 
-    functions = {name: getattr(Descriptors, name) for name in WHOLE}
-    for name, function in Descriptors.descList:
-        if name.startswith(FAMILIES):
-            functions[name] = function
-    return tuple(functions.values())
+    groups = [function for name, function in Descriptors.descList if name.startswith("fr_")]
+    return (*(getattr(Descriptors, name) for name in WHOLE), *groups)
