@@ -20,7 +20,7 @@ from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
 from lampnet.label_graph import label_graph
 from lampnet.metrics import five_metrics
 from lampnet.prediction import Examples
-from lampnet.training import Callback, Progress, Trainer
+from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
 VALIDATION_FRACTION = 0.1
@@ -63,21 +63,30 @@ def fit(
     learn = _with_other_view(encoder, train, learn, evidence)
     say(f"training {sum(p.numel() for p in network.parameters()):,} weights")
     trainer = Trainer(network, config.training, learn, check, folder, callback)
-    progress = trainer.run(resume=resume)
-    say("choosing the decisions on the validation rows")
-    model = FittedModel(
-        config=config,
-        label_names=train.label_names,
-        encoder=encoder,
-        evidence=evidence,
-        graph=graph if config.label_graph not in ("full", "edgeless") else None,
-        network=network,
-        decisions=None,  # type: ignore[arg-type]  # chosen on the next line, from this very model
-    )
-    proba = model.proba(valid.rows, valid.row_edges)
-    model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
-    model.facts = _facts(splits, config, progress, model, proba)
-    return model
+
+    def finished(progress: Progress) -> FittedModel:
+        say("choosing the decisions on the validation rows")
+        model = FittedModel(
+            config=config,
+            label_names=train.label_names,
+            encoder=encoder,
+            evidence=evidence,
+            graph=graph if config.label_graph not in ("full", "edgeless") else None,
+            network=network,
+            decisions=None,  # type: ignore[arg-type]  # chosen on the next line, from this very model
+        )
+        proba = model.proba(valid.rows, valid.row_edges)
+        model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
+        model.facts = _facts(splits, config, progress, model, proba)
+        return model
+
+    try:
+        return finished(trainer.run(resume=resume))
+    except Stopped as stopped:
+        # A run that was asked to end still hands over the best model it had.
+        if trainer.use_best():
+            stopped.model = finished(stopped.progress)
+        raise
 
 
 def check_training_rows(train: Dataset) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from lampnet.errors import ModelFolderError
 
-DTYPES = {
+DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
     "F32": np.dtype("<f4"),
     "F16": np.dtype("<f2"),
@@ -107,7 +107,8 @@ def _entry(path: Path, name: str, claim: Any, room: int) -> Entry:
         raise damaged("a name that is not allowed")
     if not isinstance(claim, dict) or not isinstance(claim.get("dtype"), str) or claim["dtype"] not in DTYPES:
         raise damaged("no known type")
-    shape, offsets = claim.get("shape"), claim.get("data_offsets")
+    shape: Any = claim.get("shape")
+    offsets: Any = claim.get("data_offsets")
     if not _whole(shape) or len(shape) > MAX_AXES:
         raise damaged("no proper shape")
     if not _whole(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= room:

@@ -79,6 +79,8 @@ class Stopped(BaseException):
         super().__init__(signal_number)
         self.signal_number = signal_number
         self.progress = progress
+        #: the best model so far, where the run had one (set by `lampnet.fitting.fit`)
+        self.model: Any = None
 
 
 class Trainer:
@@ -221,6 +223,12 @@ class Trainer:
         with torch.no_grad():
             for parameter, weight in zip(self.parameters, weights, strict=True):
                 parameter.copy_(weight)
+
+    def use_best(self) -> bool:
+        """Put the best epoch's weights into the model; False while there is none."""
+        if self.best:
+            self._use(self.best)
+        return bool(self.best)
 
     def _validate(self) -> float:
         """The validation score of the averaged weights, at the best of the paper's thresholds."""

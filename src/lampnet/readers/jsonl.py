@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +51,30 @@ def read_jsonl(
         A row without "labels" has every label unknown (NaN); when no row has any, `labels` is None.
     """
     path = Path(path)
-    text = decode(path, read_bytes(path, max_bytes))
+    lines = decode(path, read_bytes(path, max_bytes)).split("\n")
+    return read_jsonl_lines(path, enumerate(lines, start=1), labels=labels, on_bad_row=on_bad_row, name=name)
+
+
+def read_jsonl_lines(
+    path: str | Path,
+    numbered: Iterable[tuple[int, str]],
+    *,
+    labels: Sequence[str] | None = None,
+    on_bad_row: str = "error",
+    name: str | None = None,
+    first_row: int = 0,
+) -> Dataset:
+    """Rows from numbered lines of a JSONL file, so that a long file can be read in pieces.
+
+    `first_row` is the number of rows before these; rows without an "id" are called by their number.
+    """
+    path = Path(path)
     field: str | None = None
     inputs: list[Any] = []
     label_sets: list[list[str] | None] = []
     ids: list[str] = []
     lines: list[int] = []
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in numbered:
         if not line.strip():
             continue
         try:
@@ -74,7 +91,7 @@ def read_jsonl(
         field = here
         inputs.append(value)
         label_sets.append(names)
-        ids.append(str(record["id"]) if "id" in record else str(len(ids)))
+        ids.append(str(record["id"]) if "id" in record else str(first_row + len(ids)))
         lines.append(number)
     if field is None:
         raise FormatError(path, "the file has no rows; expected one JSON object a line", 1)

@@ -95,7 +95,7 @@ def read_taxonomy(path: str | Path) -> dict[str, str]:
 
 
 def read_tree_edges(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
-    """Edges between parent and child topics; the root, which is no label, joins nothing.
+    """(child, parent) pairs of topics; the root, which is no label, joins nothing.
 
     A label that the tree does not know is an error.
     """
@@ -105,7 +105,8 @@ def read_tree_edges(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
         if name not in nodes:
             raise DataError(f"{path}: the label {name!r} is not in the tree; {did_you_mean(name, nodes)[:200]}")
     place = {name: number for number, name in enumerate(label_names)}
-    return _edges((place[child], place[parent]) for child, parent in parents.items() if {child, parent} <= set(place))
+    pairs = sorted((place[c], place[p]) for c, p in parents.items() if c in place and p in place)
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)  # child first: a tree's edges have a direction
 
 
 def read_string_edges(

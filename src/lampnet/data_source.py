@@ -1,0 +1,111 @@
+"""What the user calls "the data": a data set's name, a folder or a file; none means digit scenes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.dataset import Dataset, Splits
+from lampnet.errors import DataError, did_you_mean
+
+DEFAULT = "digits"
+SPLITS = ("train", "valid", "test")
+VALIDATION_FRACTION = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Where rows come from and how to read them.
+
+    data        a name of the registry, a folder or a file
+    root        the folder of the named data sets; None: the environment's LAMPNET_DATA
+    labels      a file with label names
+    columns     tables: role -> column name(s)
+    on_bad_row  "error" or "skip"
+    """
+
+    data: str = DEFAULT
+    root: str | None = None
+    labels: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    on_bad_row: str = "error"
+
+    @property
+    def named(self) -> bool:
+        """Whether the registry knows the data by name."""
+        from lampnet.readers import NAMES
+
+        return self.data in NAMES
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for the facts of a model; paths made absolute, so that they hold elsewhere."""
+        data = self.data if self.named else str(Path(self.data).resolve())
+        labels = None if self.labels is None else str(Path(self.labels).resolve())
+        return {"data": data, "labels": labels, "columns": dict(self.columns), "on_bad_row": self.on_bad_row}
+
+    def open(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits | Dataset:
+        """A name or a folder as `Splits`, a file as `Dataset`; `seed` draws splits where none are given."""
+        from lampnet.readers import NAMES, load
+        from lampnet.readers.open import read
+
+        if self.named:
+            return load(self.data, self.root, seed)
+        if not Path(self.data).exists():
+            raise DataError(
+                f"there is no data set, folder or file called {self.data!r}; {did_you_mean(self.data, NAMES)}"
+            )
+        return read(
+            self.data, labels=self.labels, columns=self.columns or None, on_bad_row=self.on_bad_row, notice=notice
+        )
+
+    def splits(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits:
+        """Rows to train on; of a single file all are training rows."""
+        opened = self.open(seed, notice)
+        return opened if isinstance(opened, Splits) else Splits(train=opened)
+
+    def part(self, split: str, seed: int = 0, notice: Callable[[str], None] | None = None) -> Dataset:
+        """The rows to score: a file's all, else the part called `split`."""
+        if split not in SPLITS:
+            raise DataError(f"there is no split {split!r}; {did_you_mean(split, SPLITS)}")
+        opened = self.open(seed, notice)
+        if isinstance(opened, Dataset):
+            return opened
+        if split == "valid":
+            opened = opened.with_validation(VALIDATION_FRACTION, seed)
+        found: Dataset | None = getattr(opened, split)
+        if found is None:
+            raise DataError(f"{self.data} has no {split} part; give a file with rows to score, or --split train")
+        return found
+
+
+def prior_graph(graph: str, source: Source, label_names: tuple[str, ...]) -> tuple[str, np.ndarray | None]:
+    """The label graph's kind and its edges, from what the user gave for --label-graph.
+
+    `edgeless`, `full` and `cooccurrence` need no edges; `tree` and `given` are the named data set's own,
+    `prior` whichever it has; anything else is a file of edges.
+    """
+    from lampnet.readers.label_edges import read_edge_list, read_tree_edges
+    from lampnet.readers.registry import describe, load_edges
+
+    if graph in ("edgeless", "full", "cooccurrence"):
+        return graph, None
+    if graph == "prior":
+        graph = describe(source.data).graph if source.named else "cooccurrence"
+        return prior_graph(graph, source, label_names)
+    if graph in ("tree", "given"):
+        if not source.named or describe(source.data).graph != graph:
+            raise DataError(
+                f"{source.data} brings no label graph of the kind {graph!r}; give a file of edges instead "
+                "(--label-graph FILE: two label names a line)"
+            )
+        return graph, load_edges(source.data, label_names, source.root)
+    if not Path(graph).is_file():
+        known = ("edgeless", "full", "cooccurrence", "tree", "given", "prior")
+        raise DataError(f"--label-graph {graph!r} is neither a known graph nor a file; {did_you_mean(graph, known)}")
+    if graph.endswith(".taxonomy"):
+        return "tree", read_tree_edges(graph, label_names)
+    return "given", read_edge_list(graph, label_names)
