@@ -2,11 +2,12 @@
 
 Torch draws one Mersenne-Twister number an element on one thread, a quarter of a training step at
 these sizes. Here eight decisions come from each 64-bit word of a SFC64 stream, so a chance is
-rounded to a multiple of 1/256; the stream's state is saved with every checkpoint.
+rounded to a multiple of 1/256; training begins a stream of its own for every step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ class RandomBytes:
     def __init__(self, seed: int = 0) -> None:
         self._stream = np.random.SFC64(seed)
 
-    def reseed(self, seed: int) -> None:
-        """Begin the stream of another seed."""
+    def reseed(self, seed: int | Sequence[int]) -> None:
+        """Begin the stream of another seed (numbers that are mixed to one)."""
         self._stream = np.random.SFC64(seed)
 
     def keep(self, shape: tuple[int, ...], chance: float) -> Tensor:

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
+from lampnet import distributed
+from lampnet.checkpoint import claimed
 from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
 from lampnet.decision import choose_decisions
@@ -43,6 +46,25 @@ def fit(
     folder       where checkpoints go; None keeps the run in memory
     callback     told of every step and epoch; `say` hears one sentence a phase
     """
+    with distributed.joined() as team, claimed(folder if team.leads else None):
+        return _fit(splits, config, label_edges, folder, resume, callback, say if team.leads else _silent)
+
+
+def _silent(sentence: str) -> None:
+    """The other processes of a run leave the talking to the first."""
+
+
+def _fit(
+    splits: Splits,
+    config: Config,
+    label_edges: np.ndarray | None,
+    folder: Path | None,
+    resume: bool,
+    callback: Callback | None,
+    say: Say,
+) -> FittedModel:
+    if config.training.threads:
+        torch.set_num_threads(config.training.threads)
     splits = splits.with_validation(VALIDATION_FRACTION, config.training.seed)
     train, valid = splits.train, splits.valid
     assert valid is not None
@@ -130,9 +152,7 @@ def _with_other_view(encoder: Encoder, train: Dataset, learn: Examples, evidence
             joined[name] = np.concatenate([getattr(first, name), getattr(second, name)])
     # k-mer opinions count both strands as one, so the second view shares the first's out-of-fold opinions.
     opinions = None if learn.evidence is None else np.concatenate([learn.evidence, learn.evidence])
-    return Examples(
-        nodes=NodeRows(**joined), targets=np.concatenate([learn.targets, learn.targets]), evidence=opinions
-    )
+    return Examples(nodes=NodeRows(**joined), targets=np.concatenate([learn.targets, learn.targets]), evidence=opinions)
 
 
 def _facts(splits: Splits, config: Config, progress: Progress, model: FittedModel, proba: np.ndarray) -> dict[str, Any]:
@@ -161,4 +181,3 @@ def evaluate_fitted(model: FittedModel, data: Dataset) -> tuple[np.ndarray, np.n
     """Truth and probabilities of labelled rows, both (n, L)."""
     data = model.check(data)
     return data.indicator(), model.proba(data.rows, data.row_edges)
-

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from lampnet import distributed
 from lampnet.batching import sorted_batches
 from lampnet.inputs.nodes import NodeRows
 from lampnet.model import LaMP
 
 BATCH_ROWS = 64
+NODE_ARRAYS = ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,11 +25,13 @@ class Examples:
     nodes     the rows as nodes
     targets   (n, L) float32, NaN = unknown; None where labels are not known
     evidence  (n, L, K) float32 opinions; None for a model without evidence
+    known_digest  the digest, where it was computed when the rows were prepared
     """
 
     nodes: NodeRows
     targets: Any = None
     evidence: Any = None
+    known_digest: str = ""
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -40,20 +45,38 @@ class Examples:
         part = self.targets[rows]
         return torch.from_numpy(np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32))
 
+    def digest(self) -> str:
+        """A fingerprint of nodes and targets: the same rows, in the same order, have the same."""
+        if self.known_digest:
+            return self.known_digest
+        digest = hashlib.sha256()
+        arrays = [getattr(self.nodes, name) for name in NODE_ARRAYS]
+        targets = self.targets
+        if hasattr(targets, "indptr"):
+            arrays += [targets.indptr, targets.indices, targets.data]
+        else:
+            arrays.append(targets)
+        for array in arrays:
+            digest.update(b"-" if array is None else str((array.dtype, array.shape)).encode())
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+        return digest.hexdigest()
+
 
 def predict_logits(model: LaMP, examples: Examples, batch_size: int = BATCH_ROWS) -> np.ndarray:
-    """Final logits (n, L), float32, in the rows' order."""
-    logits = np.empty((len(examples), model.n_labels), dtype=np.float32)
+    """Final logits (n, L), float32, in the rows' order; several processes share the batches."""
+    logits = np.zeros((len(examples), model.n_labels), dtype=np.float32)
+    us = distributed.team()
     training = model.training
     model.eval()
     try:
         with torch.inference_mode():
-            for rows in sorted_batches(examples.nodes.lengths(), batch_size):
+            for rows in sorted_batches(examples.nodes.lengths(), batch_size)[us.rank :: us.size]:
                 output = model(examples.nodes.batch(rows), examples.opinions(rows))
                 logits[rows] = output.stages[-1].float().numpy()
     finally:
         model.train(training)
-    return logits
+    return distributed.merged(logits)
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:

@@ -1,17 +1,17 @@
 """One visible loop: epochs, validation, early stop, checkpoints, resume.
 
-Everything that decides the next step (weights, optimiser, averages, random streams, the place in
-the epoch) is in the checkpoint, so a run that was killed continues with the same numbers.
+Everything that decides the next step (weights, optimiser, averages, the place in the epoch) is in the
+checkpoint, and the dropout of a step depends on nothing but seed, step and process, so a run that was
+killed continues with the same numbers. Several processes (see `distributed`) share every batch.
 """
 
 from __future__ import annotations
 
 import math
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lampnet import distributed
 from lampnet.batching import shuffled_batches
-from lampnet.checkpoint import latest_checkpoint, save_checkpoint
+from lampnet.checkpoint import (
+    Checkpoint,
+    check_same_run,
+    latest_checkpoint,
+    remove_checkpoints,
+    save_checkpoint,
+)
 from lampnet.config import TrainingConfig
 from lampnet.decision import choose_paper_thresholds
-from lampnet.errors import TrainingDiverged
+from lampnet.errors import CheckpointError, TrainingDiverged
+from lampnet.interrupts import signals_collected
 from lampnet.loss import lamp_loss
 from lampnet.metrics import METRICS
 from lampnet.model import LaMP
 from lampnet.prediction import Examples, predict_logits, probabilities
 
 STEPS_BACK = 3
+#: Settings that may change when a run is resumed: they do not change the numbers.
+FREE_SETTINGS = ("threads", "time_budget", "checkpoint_minutes")
 
 
 @dataclass
@@ -97,36 +107,38 @@ class Trainer:
     ) -> None:
         self.model, self.config, self.train, self.valid = model, config, train, valid
         self.folder = folder
-        self.callback = callback or (lambda event, progress: None)
+        self.team = distributed.team()
+        self.callback = callback if callback is not None and self.team.leads else (lambda event, progress: None)
         self.progress = Progress()
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimiser = _optimiser(self.parameters, config)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
         self.best: list[Tensor] = []
         self.batches_an_epoch = math.ceil(len(train) / config.batch_size)
+        self.network: torch.nn.Module = model
+        self._run_id: dict[str, Any] = {}
         self._checkpoint_at = 0.0
-        model.random.reseed(config.seed)
 
     def run(self, resume: bool = False) -> Progress:
         """Train to the end of the schedule, the patience or the time budget."""
         if self.config.threads:
             torch.set_num_threads(self.config.threads)
         torch.manual_seed(self.config.seed)
-        if resume and self.folder is not None:
-            self._restore()
-        with _signals() as received:
+        if self.folder is not None:
+            self._begin_in(self.folder, resume)
+        self.network = distributed.shared_network(self.model, self._idle_parameters())
+        with signals_collected() as received:
             while self.progress.status == "running" and self.progress.epoch < self.config.epochs:
                 self._epoch(received)
         if self.progress.status == "running":
             self.progress.status = "finished"
+        self.network = self.model
         self._use(self.best)
         return self.progress
 
     def _epoch(self, received: list[int]) -> None:
         progress = self.progress
-        batches = shuffled_batches(
-            self.train.nodes.lengths(), self.config.batch_size, self.config.seed, progress.epoch
-        )
+        batches = shuffled_batches(self.train.nodes.lengths(), self.config.batch_size, self.config.seed, progress.epoch)
         progress.batches = len(batches)
         began, seconds_before = time.monotonic(), progress.seconds
         rows_before = progress.loss_rows
@@ -140,9 +152,12 @@ class Trainer:
             progress.batch += 1
             progress.seconds = seconds_before + time.monotonic() - began
             self.callback("step", progress)
-            if received:
-                self._stop(received[0])
-            if self.config.time_budget and progress.seconds >= self.config.time_budget:
+            # Processes get signals and see clocks at different moments: they agree, or one would wait for ever.
+            over = self.team.leads and 0 < self.config.time_budget <= progress.seconds
+            stops, overs = distributed.total([float(bool(received)), float(over)])
+            if stops:
+                self._stop(received)
+            if overs:
                 progress.status = "time budget"
                 break
             if time.monotonic() - self._checkpoint_at > 60 * self.config.checkpoint_minutes:
@@ -167,40 +182,71 @@ class Trainer:
         if self.config.patience and progress.epoch - 1 - progress.best_epoch >= self.config.patience:
             progress.status = progress.status if progress.status != "running" else "early stop"
         self._checkpoint()
-        if received:
-            self._stop(received[0])
+        if distributed.total([float(bool(received))])[0]:
+            self._stop(received)
         return None
 
     def _step(self, rows: np.ndarray) -> float:
-        """One optimiser step on a batch (in `accumulate` parts); returns its loss."""
-        config, total = self.config, 0.0
-        for part in np.array_split(rows, min(config.accumulate, len(rows))):
-            batch = self.train.nodes.batch(part)
-            if self.model.config.node_dropout and getattr(self.model.embedding, "thin_before", True):
-                batch = batch.thinned(self.model.config.node_dropout, self.model.random)
-            targets_BL = self.train.truth(part)
-            must_BL = targets_BL > 0 if self.model.config.candidates else None
-            with torch.autocast("cpu", torch.bfloat16, enabled=config.precision == "bfloat16"):
-                output = self.model(batch, self.train.opinions(part), must_BL=must_BL)
-            stages = [stage.float() for stage in output.stages]
-            if self.model.config.candidates and output.opinion is not None:
-                stages.insert(0, output.opinion.float())
-            loss = lamp_loss(stages, targets_BL, config.intermediate_weight) * (len(part) / len(rows))
-            loss.backward()
-            total += float(loss.detach())
+        """One optimiser step on a batch (in `accumulate` parts); returns its loss, NaN where it diverged."""
+        config = self.config
+        self.model.random.reseed((config.seed, self.progress.step, self.team.rank))
+        targets_BL = self.train.truth(rows)
+        n_known = max(1, int((~targets_BL.isnan()).sum()))
+        parts = np.array_split(np.arange(len(rows)), min(config.accumulate, len(rows)))
+        local = 0.0
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            with nullcontext() if last else distributed.without_averaging(self.network):
+                local += self._backward(rows, targets_BL, part, n_known)
+        loss = distributed.total([local])[0]
         self._learning_rate()
-        if config.clip:
-            torch.nn.utils.clip_grad_norm_(self.parameters, config.clip)
-        if math.isfinite(total):
+        length = float(torch.nn.utils.clip_grad_norm_(self.parameters, config.clip or math.inf))
+        if math.isfinite(loss) and math.isfinite(length):
             self.optimiser.step()
             self._update_average()
+        else:
+            loss = math.nan
         self.optimiser.zero_grad(set_to_none=True)
         self.progress.step += 1
-        return total
+        return loss
+
+    def _backward(self, rows: np.ndarray, targets_BL: Tensor, part: np.ndarray, n_known: int) -> float:
+        """Gradients of this process's share of a part; returns its share of the batch's loss."""
+        own = distributed.share(part)
+        idle = not len(own)  # fewer rows than processes: take part in the averaging with nothing
+        own = part[:1] if idle else own
+        batch = self.train.nodes.batch(rows[own])
+        if self.model.config.node_dropout and getattr(self.model.embedding, "thin_before", True):
+            batch = batch.thinned(self.model.config.node_dropout, self.model.random)
+        truth_BL = targets_BL[torch.from_numpy(own)]
+        must_BL = truth_BL > 0 if self.model.config.candidates else None
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+            output = self.network(batch, self.train.opinions(rows[own]), must_BL=must_BL)
+        stages = [stage.float() for stage in output.stages]
+        if self.model.config.candidates and output.opinion is not None:
+            stages.insert(0, output.opinion.float())
+        # The loss is a mean over known labels, so each share weighs as many as it has.
+        weight = 0.0 if idle else int((~truth_BL.isnan()).sum()) / n_known
+        loss = lamp_loss(stages, truth_BL, self.config.intermediate_weight) * weight
+        with distributed.losses_told():
+            torch.autograd.backward(loss * self.team.size)  # gradients are averaged over the processes, not summed
+        return float(loss.detach())
+
+    def _idle_parameters(self) -> bool:
+        """Whether a parameter gets no gradient, from one row; only asked for by several processes."""
+        if self.team.size == 1:
+            return False
+        row = np.arange(1)
+        output = self.model.eval()(self.train.nodes.batch(row), self.train.opinions(row))
+        torch.autograd.backward(lamp_loss(output.stages, self.train.truth(row), self.config.intermediate_weight))
+        idle = any(parameter.grad is None for parameter in self.parameters)
+        self.optimiser.zero_grad(set_to_none=True)
+        return bool(self.model.config.candidates) or idle
 
     def _learning_rate(self) -> None:
         config, step = self.config, self.progress.step
         rate = config.learning_rate * min(1.0, (step + 1) / max(1, config.warmup_steps))
+        rate *= 0.5**self.progress.step_backs
         if config.schedule == "cosine":
             done = min(1.0, step / max(1, config.epochs * self.batches_an_epoch))
             rate *= 0.5 * (1 + math.cos(math.pi * done))
@@ -240,72 +286,103 @@ class Trainer:
         rule = choose_paper_thresholds(truth, proba)[self.config.metric]
         return float(METRICS[self.config.metric](truth, rule.apply(proba)))
 
-    def _stop(self, signal_number: int) -> None:
+    def _stop(self, received: list[int]) -> None:
         self.progress.status = "interrupted"
-        if self.folder is not None:
-            self._checkpoint()
-        raise Stopped(signal_number, self.progress)
+        self._checkpoint()
+        raise Stopped(received[0] if received else signal.SIGTERM, self.progress)
 
     def _step_back(self) -> None:
         """The loss is no longer a number: return to the last good state with half the learning rate."""
-        found = latest_checkpoint(self.folder)[0] if self.folder is not None else None
+        found, _ = self._latest()
         if found is None or self.progress.step_backs >= STEPS_BACK:
             raise TrainingDiverged(
                 f"the loss is no longer a number (epoch {self.progress.epoch + 1}, step {self.progress.step}); "
                 "lower training.learning_rate or set training.clip=1"
             )
         step_backs = self.progress.step_backs + 1
-        self._load(found.tensors, found.state)
+        self._load(found)
         self.progress.step_backs = step_backs
-        self.config = _with_half_rate(self.config)
         self.callback("step back", self.progress)
+        self._checkpoint()  # a run that is killed now must not learn at the old rate again
 
     # What is saved, and how it comes back.
 
-    def _checkpoint(self) -> None:
-        self._checkpoint_at = time.monotonic()
-        if self.folder is None:
+    def _begin_in(self, folder: Path, resume: bool) -> None:
+        """Go on from the newest good checkpoint of the folder, or make sure that there is no run to lose."""
+        resume = resume or distributed.restarted()
+        self._run_id = distributed.from_leader(self._identity() if self.team.leads else {})
+        found, damaged = self._latest()
+        if resume and damaged and found is None:
+            raise CheckpointError(f"{damaged[0]}, and no other is there; start again without --resume")
+        if resume and found is not None:
+            for sentence in damaged:
+                self.callback(f"warning: {sentence}; the one before it is used", self.progress)
+            check_same_run(folder, found.state.get("run", {}), self._run_id)
+            self._load(found)
+            self._checkpoint_at = time.monotonic()
+            self.callback("resumed", self.progress)
             return
-        tensors = {f"weight.{i}": p for i, p in enumerate(self.parameters)}
+        if found is not None and found.state["progress"]["status"] in ("running", "interrupted"):
+            saved = found.state["progress"]
+            if saved["epoch"] < self.config.epochs and saved["step"]:
+                raise CheckpointError(
+                    f"{folder} holds a run that has not ended (epoch {saved['epoch'] + 1}, step {saved['step']}); "
+                    "go on with --resume, or give another folder"
+                )
+        if self.team.leads:
+            remove_checkpoints(folder)
+        # Written before the first step, so that a folder which cannot be written to is told at once.
+        self._checkpoint(needed=True)
+
+    def _latest(self) -> tuple[Checkpoint | None, list[str]]:
+        """Process 0 reads for all: the folder need not be there on the other machines."""
+        found: tuple[Checkpoint | None, list[str]] = (None, [])
+        if self.folder is not None and self.team.leads:
+            found = latest_checkpoint(self.folder)
+        return distributed.from_leader(found)
+
+    def _checkpoint(self, needed: bool = False) -> None:
+        """Write the state; a full disk in mid-run is told and tried again later, for the run itself is well."""
+        self._checkpoint_at = time.monotonic()
+        if self.folder is None or not self.team.leads:
+            return
+        tensors: dict[str, Tensor] = {f"weight.{i}": p for i, p in enumerate(self.parameters)}
         tensors |= {f"average.{i}": a for i, a in enumerate(self.average)}
         tensors |= {f"best.{i}": b for i, b in enumerate(self.best)}
         for i, parameter in enumerate(self.parameters):
             for name, value in self.optimiser.state.get(parameter, {}).items():
                 tensors[f"optimiser.{name}.{i}"] = value
-        save_checkpoint(self.folder, self.progress.step, tensors, self._state())
+        state = {"progress": asdict(self.progress), "run": self._run_id}
+        try:
+            save_checkpoint(self.folder, self.progress.step, tensors, state)
+        except CheckpointError as fault:
+            if needed:
+                raise
+            self.callback(f"warning: {fault}", self.progress)
 
-    def _state(self) -> dict[str, Any]:
-        return {"progress": asdict(self.progress), "random": self.model.random.state(), "config": asdict(self.config)}
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a run to be resumed."""
+        settings = {f"training.{k}": v for k, v in asdict(self.config).items() if k not in FREE_SETTINGS}
+        settings |= {f"model.{k}": v for k, v in asdict(self.model.config).items()}
+        settings |= {"label_graph": self.model.graph.kind, "weights": sum(p.numel() for p in self.parameters)}
+        return {"settings": settings, "data": self.train.digest()}
 
-    def _restore(self) -> None:
-        assert self.folder is not None
-        found, damaged = latest_checkpoint(self.folder)
-        for sentence in damaged:
-            self.callback(f"warning: {sentence}", self.progress)
-        if found is not None:
-            self._load(found.tensors, found.state)
-            self.callback("resumed", self.progress)
-
-    def _load(self, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    def _load(self, found: Checkpoint) -> None:
+        tensors, saved = found.tensors, dict(found.state["progress"])
         self._use([tensors[f"weight.{i}"] for i in range(len(self.parameters))])
         self.average = [tensors[f"average.{i}"] for i in range(len(self.average))]
         self.best = [tensors[f"best.{i}"] for i in range(len(self.parameters)) if f"best.{i}" in tensors]
+        self.optimiser.state.clear()
         for i, parameter in enumerate(self.parameters):
             names = [key.split(".")[1] for key in tensors if key.startswith("optimiser.") and key.endswith(f".{i}")]
             if names:
                 self.optimiser.state[parameter] = {name: tensors[f"optimiser.{name}.{i}"] for name in names}
-        saved = dict(state["progress"])
         history = [EpochRecord(**record) for record in saved.pop("history")]
         self.progress = Progress(**saved, history=history)
-        if self.progress.status == "interrupted":
+        budget = self.config.time_budget
+        more_time = self.progress.status == "time budget" and not 0 < budget <= self.progress.seconds
+        if self.progress.status == "interrupted" or more_time:
             self.progress.status = "running"
-        self.model.random.restore(state["random"])
-
-
-def _with_half_rate(config: TrainingConfig) -> TrainingConfig:
-    from dataclasses import replace
-
-    return replace(config, learning_rate=config.learning_rate / 2)
 
 
 def _optimiser(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
@@ -318,19 +395,3 @@ def _optimiser(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> 
         {"params": others, "weight_decay": 0.0},
     ]
     return kind([g for g in groups if g["params"]], lr=config.learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
-
-
-@contextmanager
-def _signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM instead of dying, so that the step in hand is finished first."""
-    received: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield received
-        return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
-    try:
-        yield received
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
