@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import permutations
+
 import numpy as np
 import pytest
 import torch
@@ -25,6 +28,15 @@ SMALL: dict[str, dict[str, object]] = {
     "mlp": {"width": 32, "epochs": 8, "learning_rate": 1e-2, "batch_size": 16},
     "seq2seq": {"width": 32, "epochs": 8, "learning_rate": 2e-2, "batch_size": 16},
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    """Networks this small are slower on two threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def word_rows(n: int, seed: int) -> tuple[sparse.csr_matrix, np.ndarray]:
@@ -198,8 +210,6 @@ def speaker() -> tuple[Seq2Seq, NodeRows, np.ndarray]:
 
 def test_beam_search_against_every_sequence(speaker: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
     """With as many beams as sequences the search is exhaustive: compare with spelling all of them out."""
-    from itertools import permutations
-
     model, nodes, _ = speaker
     stop, start = 4, 5
     row = np.array([3])
