@@ -109,3 +109,26 @@ def prior_graph(graph: str, source: Source, label_names: tuple[str, ...]) -> tup
     if graph.endswith(".taxonomy"):
         return "tree", read_tree_edges(graph, label_names)
     return "given", read_edge_list(graph, label_names)
+
+
+def load_data(
+    data: str = DEFAULT,
+    *,
+    data_root: str | Path | None = None,
+    labels: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    on_bad_row: str = "error",
+    seed: int = 0,
+) -> Splits:
+    """Read a data set by name, a folder or a file.
+
+    >>> len(load_data("digits").train)
+    2000
+    """
+    return Source(
+        data=str(data),
+        root=None if data_root is None else str(data_root),
+        labels=None if labels is None else str(labels),
+        columns=columns or {},
+        on_bad_row=on_bad_row,
+    ).splits(seed)

@@ -1,0 +1,105 @@
+"""Which commands there are, and what a failure looks like.
+
+A command is a function `command` in the file of its name; `COMMANDS` lists them. Those files import
+only typer and rich on top, the rest inside the function, so that `lampnet --help` is quick.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import typer
+
+#: in the order of `lampnet --help`; a new command is one name here and one file beside this one
+COMMANDS = ("train", "evaluate", "predict", "data")
+
+
+def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:
+    """The command line; a file that has an `app` is a group of commands."""
+    app = typer.Typer(
+        name="lampnet",
+        help="Predict sets of labels by Label Message Passing.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(invoke_without_command=True)(_top)
+    for name in commands:
+        module = import_module(f"lampnet.cli.{name}")
+        if hasattr(module, "app"):
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(module.command)
+    return app
+
+
+def _top(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+    if version:
+        from lampnet import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code."""
+    from lampnet.errors import LampnetError
+
+    warnings.showwarning = _say_warning
+    try:
+        outcome = typer.main.get_command(build()).main(args=list(arguments), prog_name="lampnet", standalone_mode=False)
+        sys.stdout.flush()
+        return outcome if isinstance(outcome, int) else 0
+    except LampnetError as mistake:
+        return _explain(str(mistake), 2)
+    except KeyboardInterrupt:
+        return _explain("stopped", 130)
+    except BrokenPipeError:  # the reader of our output has left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _explain("the memory is not enough; give fewer rows, a smaller batch or --set model.width=64", 1)
+    except Exception as fault:
+        code = _typer_code(fault)
+        if code is None:
+            raise  # a defect of lampnet: Python shows where, and exits with 1
+        return code
+
+
+def _typer_code(fault: Exception) -> int | None:
+    """The exit code of typer's own exceptions, its mistakes explained in one line; None for all others."""
+    kinds = {kind.__name__ for kind in type(fault).__mro__}
+    if "Exit" in kinds:
+        return int(getattr(fault, "exit_code", 0))
+    if "Abort" in kinds:
+        return _explain("stopped", 130)
+    if "NoArgsIsHelpError" in kinds:
+        _echo(getattr(fault, "message", str(fault)))
+        return 0
+    if "ClickException" in kinds:
+        message: Any = getattr(fault, "format_message", lambda: str(fault))()
+        context = getattr(fault, "ctx", None)
+        where = f"{context.command_path} --help" if context is not None else "lampnet --help"
+        return _explain(f"{message} (see: {where})", 2)
+    return None
+
+
+def _echo(text: str) -> None:
+    if text.strip():
+        typer.echo(text)
+
+
+def _explain(message: str, code: int) -> int:
+    print("lampnet: " + " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+    if issubclass(category, UserWarning):
+        print("lampnet: warning: " + " ".join(str(message).split()), file=sys.stderr)

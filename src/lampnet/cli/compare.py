@@ -1,0 +1,142 @@
+"""`lampnet compare`: LaMP and what else a user could train, side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
+
+import typer
+
+from lampnet.cli.options import (
+    Columns,
+    DataArgument,
+    DataRoot,
+    LabelColumns,
+    LabelsFile,
+    OnBadRow,
+    TextColumn,
+    seconds_of,
+    settings_of,
+    source_of,
+)
+from lampnet.errors import ConfigError
+
+
+def command(
+    data: DataArgument = None,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option("--methods", metavar="NAME,...", help="Which methods; `all` for every one.", show_default=False),
+    ] = None,
+    time_budget: Annotated[
+        str, typer.Option("--time-budget", metavar="10m", help="Time that each method may take to fit.")
+    ] = "30m",
+    decisions: Annotated[
+        str,
+        typer.Option(
+            "--decisions", metavar="best|paper", help="Label sets by the best rule, or by the paper's 27 thresholds."
+        ),
+    ] = "best",
+    seed: Annotated[int, typer.Option("--seed", help="Draws splits, start and order.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="NAME=VALUE",
+            help="Any setting of LaMP; of another method with its name first (mlp.width=64).",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    data_root: DataRoot = None,
+    labels: LabelsFile = None,
+    columns: Columns = None,
+    text_column: TextColumn = None,
+    label_columns: LabelColumns = None,
+    on_bad_row: OnBadRow = "error",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while training.")] = False,
+) -> None:
+    """Train several methods on the same rows and say which is best, also when that is not LaMP."""
+    from rich.console import Console
+
+    from lampnet.experiments.compare import DEFAULT_METHODS, compare, sentences, verdicts
+    from lampnet.experiments.material import open_material
+    from lampnet.experiments.systems import SYSTEMS, chosen_systems
+
+    if decisions not in ("best", "paper"):
+        raise ConfigError(f"--decisions {decisions!r} must be best or paper")
+    names = list(SYSTEMS) if methods == ["all"] else [s.name for s in chosen_systems(methods or DEFAULT_METHODS)]
+    budget, changes = seconds_of(time_budget), typed_settings(settings_of(settings))
+    aside = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(sentence: str) -> None:
+        if not quiet:
+            aside.print(sentence, markup=False)
+
+    source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    material = open_material(source, seed, say)
+    results = compare(material, names, time_budget=budget, settings=changes, say=say)
+    if as_json:
+        typer.echo(json.dumps({"results": results, "verdicts": verdicts(results, decisions)}))
+        return
+    rows = material.facts()["rows"]
+    title = f"{material.name}: {rows['train']} training, {rows['valid']} validation, {rows['test']} test rows"
+    console = Console(soft_wrap=True)
+    console.print(comparison_table(title, results, decisions))
+    for sentence in sentences(results, decisions):
+        console.print(sentence, markup=False)
+
+
+def typed_settings(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Settings of baselines as numbers where they are; those of LaMP are read by its own settings.
+
+    >>> typed_settings({"mlp.width": "64", "training.epochs": "2"})
+    {'mlp.width': 64, 'training.epochs': '2'}
+    """
+    from lampnet.baselines import REGISTRY
+
+    typed: dict[str, Any] = {}
+    for name, value in settings.items():
+        method, _, setting = name.partition(".")
+        typed[name] = _number(value) if method in REGISTRY and setting else value
+    return typed
+
+
+def _number(text: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def comparison_table(title: str, results: Sequence[Mapping[str, Any]], decisions: str = "best") -> Any:
+    """One row a method: scores, ranking, minutes and size; the best of each column is marked."""
+    from rich.table import Table
+
+    from lampnet.experiments.compare import SCORES, score_of
+
+    table = Table(title=title, title_justify="left")
+    table.add_column("method")
+    for heading in (*SCORES.values(), "fit min", "predict s", "weights", "MB"):
+        table.add_column(heading, justify="right")
+    scores = {name: [score_of(row, name, decisions) for row in results] for name in SCORES}
+    highest = {name: max((v for v in values if v is not None), default=None) for name, values in scores.items()}
+    for place, row in enumerate(results):
+        if not row["finished"]:
+            table.add_row(row["title"], row["status"])
+            continue
+        cells = [_score_cell(scores[name][place], highest[name]) for name in SCORES]
+        minutes, size = row["minutes"], row["size"]
+        cells += [f"{minutes['fit']:.2f}", f"{60 * minutes['predict']:.1f}"]
+        cells += [f"{size['weights']:,}", f"{size['bytes'] / 1e6:.1f}"]
+        table.add_row(row["title"], *cells)
+    return table
+
+
+def _score_cell(value: float | None, best: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"[bold]{value:.3f}*[/bold]" if value == best else f"{value:.3f}"

@@ -1,0 +1,73 @@
+"""`lampnet evaluate`: the scores of a model on rows whose labels are known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from lampnet.cli.options import (
+    Columns,
+    DataArgument,
+    DataRoot,
+    LabelColumns,
+    LabelsFile,
+    ModelArgument,
+    OnBadRow,
+    TextColumn,
+    source_of,
+)
+
+
+def command(
+    model: ModelArgument,
+    data: DataArgument = None,
+    split: Annotated[str, typer.Option("--split", metavar="train|valid|test", help="Which part of DATA.")] = "test",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    data_root: DataRoot = None,
+    labels: LabelsFile = None,
+    columns: Columns = None,
+    text_column: TextColumn = None,
+    label_columns: LabelColumns = None,
+    on_bad_row: OnBadRow = "error",
+) -> None:
+    """Score a model: the five metrics, each at its stored threshold. DATA defaults to the training's."""
+    from lampnet.data_source import Source
+    from lampnet.errors import DataError
+    from lampnet.matching import match_rows
+    from lampnet.scoring import all_scores
+    from lampnet.store import load_model
+
+    fitted = load_model(model)
+    source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    known = fitted.facts.get("source")
+    if isinstance(known, dict) and (data is None or known.get("data") == source.to_json()["data"]):
+        try:
+            trained_on = Source(**known, root=data_root)
+        except TypeError:
+            raise DataError(f"{model} does not say what it was trained on; give the data") from None
+        source = replace(
+            trained_on, columns={**trained_on.columns, **source.columns}, labels=labels or trained_on.labels
+        )
+    elif data is None:
+        raise DataError(f"{model} does not say what it was trained on; give the data: lampnet evaluate {model} DATA")
+    rows = match_rows(fitted, source.part(split, fitted.config.training.seed))
+    if rows.labels is None:
+        raise DataError(f"{source.data}: the rows carry no labels, so there is nothing to compare with")
+    truth, proba = rows.indicator(), fitted.proba(rows.rows, rows.row_edges)
+    scores = all_scores(truth, proba, fitted.decisions)
+    if as_json:
+        head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
+        typer.echo(json.dumps(head | scores))
+        return
+    from rich.console import Console
+
+    from lampnet.cli.display import score_table
+
+    console = Console(soft_wrap=True)
+    console.print(score_table(f"{rows.name}, {split}: {len(rows)} rows, {len(rows.label_names)} labels", scores))
+    ranking = scores["ranking"]
+    shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
+    console.print("without any decision: " + ", ".join(shown), markup=False)

@@ -1,0 +1,97 @@
+"""Options that several commands share, spelled once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lampnet.errors import ConfigError
+
+if TYPE_CHECKING:
+    from lampnet.data_source import Source
+
+DataArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="DATA", help="A data set's name, a folder or a file; none means digit scenes.", show_default=False
+    ),
+]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.", show_default=False)]
+DataRoot = Annotated[
+    str | None,
+    typer.Option("--data-root", help="The folder of the named data sets (else LAMPNET_DATA).", show_default=False),
+]
+LabelsFile = Annotated[
+    str | None,
+    typer.Option("--labels", help="A file of label names: Mulan XML, or one a line.", show_default=False),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=NAME",
+        help="Tables: what a column is for (text, smiles, dna, image, features, labels, id, separator).",
+        show_default=False,
+    ),
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text-column", help="Tables: the column with the text.", show_default=False)
+]
+LabelColumns = Annotated[
+    str | None,
+    typer.Option(
+        "--label-columns", metavar="NAME,...", help="Tables: the column(s) with the labels.", show_default=False
+    ),
+]
+OnBadRow = Annotated[
+    str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
+]
+
+
+def source_of(
+    data: str | None,
+    root: str | None,
+    labels: str | None = None,
+    columns: list[str] | None = None,
+    text_column: str | None = None,
+    label_columns: str | None = None,
+    on_bad_row: str = "error",
+) -> Source:
+    """The data that these options name."""
+    from lampnet.data_source import DEFAULT, Source
+
+    if on_bad_row not in ("error", "skip"):
+        raise ConfigError(f"--on-bad-row {on_bad_row!r} must be error or skip")
+    roles = dict(_pair(text, "--columns", "ROLE=NAME") for text in columns or [])
+    if text_column is not None:
+        roles["text"] = text_column
+    if label_columns is not None:
+        roles["labels"] = label_columns
+    return Source(data=data or DEFAULT, root=root, labels=labels, columns=roles, on_bad_row=on_bad_row)
+
+
+def settings_of(texts: list[str] | None) -> dict[str, str]:
+    """`--set model.width=256` as a mapping."""
+    return dict(_pair(text, "--set", "NAME=VALUE") for text in texts or [])
+
+
+def _pair(text: str, option: str, form: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise ConfigError(f"{option} {text!r} must have the form {form}")
+    return name.strip(), value.strip()
+
+
+def seconds_of(text: str) -> float:
+    """A duration as people write it.
+
+    >>> seconds_of("10m"), seconds_of("1h30m"), seconds_of("45")
+    (600.0, 5400.0, 45.0)
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([hms]?)", text.strip().lower())
+    if not parts or re.sub(r"(\d+(?:\.\d+)?)\s*([hms]?)|\s+", "", text.strip().lower()):
+        raise ConfigError(f"{text!r} is no duration; write 90s, 10m or 1h30m")
+    return sum(float(number) * {"h": 3600, "m": 60}.get(unit, 1) for number, unit in parts)

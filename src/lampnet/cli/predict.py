@@ -1,0 +1,147 @@
+"""`lampnet predict`: one JSON line a row, streamed."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lampnet.cli.options import Columns, DataRoot, ModelArgument, OnBadRow, TextColumn, source_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+NEXT_LABELS = 5
+
+
+def command(
+    model: ModelArgument,
+    rows: Annotated[str, typer.Argument(metavar="INPUT", help="A file, or a data set's name.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Where the lines go; else to stdout.", show_default=False),
+    ] = None,
+    metric: Annotated[
+        str, typer.Option("--metric", help="Predict the label sets that are best for this metric.")
+    ] = "example_f1",
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE already has and go on.")] = False,
+    split: Annotated[str, typer.Option("--split", help="Which part, where INPUT is a data set or a folder.")] = "test",
+    data_root: DataRoot = None,
+    columns: Columns = None,
+    text_column: TextColumn = None,
+    on_bad_row: OnBadRow = "error",
+) -> None:
+    """Predict label sets: {"id", "labels", "scores"} a line, scores of these labels and the next five."""
+    from lampnet.errors import ConfigError, did_you_mean
+    from lampnet.matching import match_rows
+    from lampnet.metrics import METRICS
+    from lampnet.row_stream import pieces
+    from lampnet.store import load_model
+
+    if metric not in METRICS:
+        raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
+    if resume and out is None:
+        raise ConfigError("--resume needs --out FILE: only a file can be continued")
+    fitted = load_model(model)
+    source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
+    known = fitted.facts.get("source")
+    if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
+        inputs = {role: name for role, name in known["columns"].items() if role not in ("labels", "separator")}
+        source = source_of(
+            rows,
+            data_root,
+            None,
+            [f"{r}={n}" for r, n in (inputs | dict(source.columns)).items()],
+            on_bad_row=on_bad_row,
+        )
+    rule = fitted.decisions.best[metric]
+    done = _rows_in(out) if resume and out is not None else 0
+    empty = 0
+    stream = pieces(source, split, fitted.config.training.seed, skip=done)
+    first = next(stream, None)  # a mistake in the input must not empty the file
+    with _sink(out, append=bool(done)) as sink:
+        while first is not None:
+            piece = match_rows(fitted, _unlabelled(first))
+            if piece.kind in ("wordset", "text"):
+                empty += int((fitted.encoder.encode(piece.rows).lengths() == 0).sum())
+            proba = fitted.proba(piece.rows, piece.row_edges)
+            ids = piece.ids or tuple(str(done + i) for i in range(len(piece)))
+            for line in _lines(ids, fitted.label_names, proba, rule.apply(proba)):
+                sink.write(line + "\n")
+            sink.flush()  # whatever happens next, these rows are kept
+            done += len(piece)
+            first = next(stream, None)
+    if empty:
+        print(
+            f"lampnet: warning: {empty} row(s) had nothing that the model knows and were predicted from the "
+            "label frequencies",
+            file=sys.stderr,
+        )
+
+
+def _unlabelled(data: Any) -> Any:
+    """Labels are not looked at, so a file may hold labels that the model does not know."""
+    from dataclasses import replace
+
+    return replace(data, labels=None, label_names=())
+
+
+def _lines(ids: tuple[str, ...], names: tuple[str, ...], proba: np.ndarray, chosen: np.ndarray) -> Iterator[str]:
+    import numpy as np
+
+    order_nL = np.argsort(-proba, axis=1, kind="stable")
+    for row, name in enumerate(ids):
+        ranked = order_nL[row]
+        taken = [label for label in ranked if chosen[row, label]]
+        others = [label for label in ranked[: len(taken) + NEXT_LABELS] if not chosen[row, label]][:NEXT_LABELS]
+        scores = {names[label]: round(float(proba[row, label]), 6) for label in (*taken, *others)}
+        yield json.dumps(
+            {"id": name, "labels": [names[label] for label in taken], "scores": scores}, ensure_ascii=False
+        )
+
+
+def _rows_in(path: Path) -> int:
+    """Whole lines in the file; a line that a crash cut off is removed."""
+    from lampnet.errors import DataError
+
+    if not path.exists():
+        return 0
+    count, end = 0, 0
+    try:
+        with path.open("rb+") as file:
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                count, end = count + 1, end + len(line)
+            file.truncate(end)
+    except OSError as fault:
+        raise DataError(f"{path} cannot be continued ({fault.strerror or fault})") from None
+    return count
+
+
+@contextmanager
+def _sink(path: Path | None, append: bool) -> Iterator[IO[str]]:
+    from lampnet.errors import DataError
+
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        file = path.open("a" if append else "w", encoding="utf-8")
+    except OSError as fault:
+        raise DataError(f"{path} cannot be written ({fault.strerror or fault}); give another file") from None
+    try:
+        with file:
+            yield file
+            os.fsync(file.fileno())
+    except OSError as fault:
+        raise DataError(
+            f"{path} could not be written to the end ({fault.strerror or fault}); its whole lines are good: "
+            "make room and go on with --resume"
+        ) from None

@@ -1,0 +1,83 @@
+"""Rows to predict, a piece at a time, so that a file of any length needs the memory of one piece.
+
+JSON lines and plain text are read piece by piece; other formats are read whole and then cut.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lampnet.data_source import Source
+from lampnet.dataset import Dataset
+from lampnet.errors import FormatError
+from lampnet.readers.source import plain_stem
+
+PIECE_ROWS = 1024
+
+
+def pieces(source: Source, split: str, seed: int, skip: int = 0, size: int = PIECE_ROWS) -> Iterator[Dataset]:
+    """Data sets of at most `size` rows, in order, without the first `skip` rows."""
+    if not source.named and Path(source.data).is_file() and _is_lines(Path(source.data)):
+        yield from _jsonl_pieces(source, skip, size)
+        return
+    whole = source.part(split, seed)
+    if whole.ids is None:
+        whole = replace(whole, ids=tuple(str(row) for row in range(len(whole))))
+    for first in range(skip, len(whole), size):
+        yield whole.take(np.arange(first, min(first + size, len(whole))))
+
+
+def _is_lines(path: Path) -> bool:
+    from lampnet.readers.source import plain_suffix
+
+    return plain_suffix(path) in (".jsonl", ".ndjson")
+
+
+def _jsonl_pieces(source: Source, skip: int, size: int) -> Iterator[Dataset]:
+    from lampnet.readers.jsonl import read_jsonl_lines
+
+    path = Path(source.data)
+    numbered = ((n, line) for n, line in enumerate(_lines(path), start=1) if line.strip())
+    row = 0
+    while block := list(islice(numbered, size)):
+        try:
+            data = read_jsonl_lines(path, block, on_bad_row=source.on_bad_row, name=plain_stem(path), first_row=row)
+        except FormatError:
+            if source.on_bad_row == "skip" and row:
+                continue  # a piece without one good row
+            raise
+        row += len(data)
+        if row <= skip:
+            continue
+        yield data if row - len(data) >= skip else data.take(np.arange(skip - (row - len(data)), len(data)))
+    if row == 0:
+        raise FormatError(path, "the file has no rows; expected one JSON object a line", 1)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with _opened(path) as stream:
+            for number, raw in enumerate(stream, start=1):
+                try:
+                    yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+                except UnicodeDecodeError:
+                    raise FormatError(path, "the bytes are not UTF-8; save the file as UTF-8", number) from None
+    except (OSError, EOFError, zlib.error) as fault:
+        raise FormatError(path, f"the file cannot be read ({fault})") from None
+
+
+def _opened(path: Path) -> IO[bytes]:
+    with path.open("rb") as file:
+        magic = file.read(2)
+    openers: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
+    opened: IO[bytes] = openers.get(magic, open)(path, "rb")
+    return opened

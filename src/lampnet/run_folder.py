@@ -1,0 +1,171 @@
+"""One training in one folder: checkpoints and settings while it runs, a model folder when it ends.
+
+==================== =====================================================
+DIR/checkpoints/     run.json (what was asked), checkpoint-* (where it stands)
+DIR/*                the model, once there is one (see `lampnet.store`)
+==================== =====================================================
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lampnet.config import Config
+from lampnet.data_source import Source, prior_graph
+from lampnet.errors import CheckpointError, ConfigError, did_you_mean
+from lampnet.fitted import FittedModel
+from lampnet.fitting import fit
+from lampnet.scoring import all_scores
+from lampnet.store import CHECKPOINTS, MODEL, check_target, save_model
+from lampnet.training import Callback, Stopped
+
+RUN = "run.json"
+FEATURES = {"embed": 0, "message-passing": 2}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """What was asked for; `label_graph` may also name a file."""
+
+    source: Source
+    config: Config
+    label_graph: str
+
+    def to_json(self) -> dict[str, Any]:
+        graph = self.label_graph
+        if Path(graph).is_file():
+            graph = str(Path(graph).resolve())
+        source = self.source.to_json() | {"root": self.source.root}
+        return {"source": source, "config": self.config.to_json(), "label_graph": graph}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Run:
+        """Read what `to_json` wrote."""
+        try:
+            source = Source(**data["source"])
+            return cls(source=source, config=Config.from_json(data["config"]), label_graph=str(data["label_graph"]))
+        except (KeyError, TypeError) as fault:
+            raise CheckpointError(f"{RUN} is damaged ({fault}); train again into another folder") from None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished training and its scores on the validation rows."""
+
+    model: FittedModel
+    scores: dict[str, Any]
+
+
+def feature_steps(features: str) -> int:
+    """`embed` or `message-passing` as rounds of messages among input nodes.
+
+    >>> feature_steps("message-passing")
+    2
+    """
+    if features not in FEATURES:
+        raise ConfigError(f"features={features!r} is not known; {did_you_mean(features, FEATURES)}")
+    return FEATURES[features]
+
+
+def train_into(
+    run: Run,
+    folder: Path,
+    *,
+    resume: bool = False,
+    any_run: bool = False,
+    callback: Callback | None = None,
+    say: Callable[[str], None] = lambda sentence: None,
+) -> Outcome:
+    """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end.
+
+    any_run : with `resume`, continue whatever the folder holds; else what was asked must be the same
+    """
+    check_target(folder)
+    kept = folder / CHECKPOINTS
+    found = _found(kept)
+    if resume and found is not None:
+        run = _same(run, found, folder, any_run)
+    elif not resume and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
+        raise CheckpointError(
+            f"{folder} holds an unfinished training; add --resume to finish it, or give another folder"
+        )
+    seed = run.config.training.seed
+    # The data first: a mistake there must leave no folder behind.
+    splits = run.source.splits(seed, say)
+    kind, edges = prior_graph(run.label_graph, run.source, splits.train.label_names)
+    config = replace(run.config, label_graph=kind)
+    made = not folder.exists()
+    _prepare(run, folder, kept, fresh=not (resume and found is not None))
+    try:
+        model = fit(splits, config, label_edges=edges, folder=kept, resume=resume, callback=callback, say=say)
+    except Stopped as stopped:
+        if stopped.model is not None:
+            _save(stopped.model, run, folder)
+        raise
+    except BaseException:
+        if made and not any(kept.glob("checkpoint-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    _save(model, run, folder)
+    checked = splits.with_validation(0.1, seed).valid
+    assert checked is not None
+    truth, proba = model.check(checked), model.proba(checked.rows, checked.row_edges)
+    return Outcome(model, all_scores(truth.indicator(), proba, model.decisions))
+
+
+def _save(model: FittedModel, run: Run, folder: Path) -> None:
+    model.facts["source"] = run.source.to_json()
+    save_model(model, folder)
+
+
+def _found(kept: Path) -> Run | None:
+    try:
+        return Run.from_json(json.loads((kept / RUN).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as fault:
+        if isinstance(fault, CheckpointError):
+            raise
+        raise CheckpointError(f"{kept / RUN} cannot be read ({fault}); train again into another folder") from None
+
+
+def _same(asked: Run, found: Run, folder: Path, any_run: bool) -> Run:
+    """The run of the folder; what was asked besides may only change how long it lasts."""
+    longer = {"training.time_budget": asked.config.training.time_budget}
+    found = replace(found, config=found.config.updated(longer))
+    if any_run:
+        return replace(found, source=replace(found.source, root=asked.source.root or found.source.root))
+    then, now = _flat(found.to_json()), _flat(asked.to_json())
+    for name in sorted(now):
+        if name != "source.root" and then.get(name) != now[name]:
+            raise ConfigError(
+                f"{folder} was trained with {name.removeprefix('config.')}={then.get(name)}, now {now[name]} was "
+                "given; to go on leave it out, to change it train into another folder"
+            )
+    return asked
+
+
+def _flat(data: dict[str, Any], before: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in data.items():
+        if isinstance(value, dict) and value:
+            flat |= _flat(value, f"{before}{name}.")
+        else:
+            flat[before + name] = list(value) if isinstance(value, tuple) else value
+    return flat
+
+
+def _prepare(run: Run, folder: Path, kept: Path, fresh: bool) -> None:
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            for old in kept.glob("checkpoint-*"):
+                old.unlink()
+            (kept / RUN).write_text(json.dumps(run.to_json(), indent=1) + "\n", encoding="utf-8")
+    except OSError as fault:
+        raise CheckpointError(f"{folder} cannot be written ({fault.strerror or fault}); give another folder") from None
