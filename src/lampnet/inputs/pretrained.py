@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from scipy import sparse
 from torch import Tensor, nn
 
@@ -87,6 +88,7 @@ class PretrainedEncoder:
         self.words = TextEncoder(config)
         self._tokenizer: Any = None
         self._settings: Any = None
+        self._transformer: nn.Module | None = None
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> PretrainedEncoder:
         self.words.fit(rows)
@@ -94,11 +96,11 @@ class PretrainedEncoder:
         return self
 
     def encode(self, rows: Any) -> NodeRows:
-        checked_texts(rows)
+        rows = checked_texts(rows)
         tokenizer = self._open()
         parts, cut = [np.zeros(0, dtype=np.int32)], 0
         for first in range(0, len(rows), CHUNK):
-            texts = list(rows[first : first + CHUNK])
+            texts = rows[first : first + CHUNK]
             encoded = tokenizer(texts, truncation=True, max_length=self._longest())
             for text, encoding in zip(texts, encoded.encodings, strict=True):
                 # A text without a word has only the tokenizer's own marks: no node.
@@ -115,19 +117,27 @@ class PretrainedEncoder:
 
     def embedding(self, width: int) -> TransformerNodes:
         self._open()
+        fine_tune = self.config.fine_tune
+        transformer = self._transformer if self._transformer is not None else self._loaded()
+        # A frozen transformer never changes, so all modules of this encoder share it.
+        self._transformer = None if fine_tune else transformer
+        return TransformerNodes(transformer, self._hidden(), width, fine_tune)
+
+    def _loaded(self) -> nn.Module:
         folder = self.config.pretrained
         try:
-            with _quiet():
+            # On the processor even where the caller only wants shapes: weights cannot be read without memory.
+            with _quiet(), torch.device("cpu"):
                 from transformers import AutoModel
 
-                transformer = AutoModel.from_pretrained(
+                transformer: nn.Module = AutoModel.from_pretrained(
                     folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
                 )
-        except (OSError, ValueError, RuntimeError) as problem:
+        except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
             raise _unusable(folder, problem) from None
-        if getattr(transformer, "pooler", None) is not None:
-            transformer.pooler = None  # its output is not used, so it would never get a gradient
-        return TransformerNodes(transformer, self._hidden(), width, self.config.fine_tune)
+        if isinstance(getattr(transformer, "pooler", None), nn.Module):
+            transformer._modules["pooler"] = None  # its output is not used, so it would never get a gradient
+        return transformer
 
     def node_names(self, rows: Any, row: int) -> list[str]:
         tokenizer = self._open()

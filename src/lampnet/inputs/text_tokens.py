@@ -37,7 +37,7 @@ class Tokens:
         """The most frequent words (or pieces) of training texts, most frequent first."""
         from tokenizers import trainers
 
-        checked_texts(texts)
+        texts = checked_texts(texts)
         tokenizer = _bare(config.tokenizer)
         settings: dict[str, Any] = {
             "vocab_size": config.vocabulary + 1,  # and the unknown word
@@ -62,10 +62,10 @@ class Tokens:
 
     def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Token numbers of all texts, int32 (N,), and offsets int64 (n + 1,); unknown words are -1."""
-        checked_texts(texts)
+        texts = checked_texts(texts)
         parts, lengths = [np.zeros(0, dtype=np.int32)], [0]
         for first in range(0, len(texts), CHUNK):
-            for encoding in self._tokenizer.encode_batch_fast(list(texts[first : first + CHUNK])):
+            for encoding in self._tokenizer.encode_batch_fast(texts[first : first + CHUNK]):
                 ids = np.asarray(encoding.ids, dtype=np.int32)
                 parts.append(ids)
                 lengths.append(len(ids))
@@ -99,13 +99,14 @@ class Tokens:
         return cls(words, [(pair[0], pair[1]) for pair in merges])
 
 
-def checked_texts(texts: Any) -> None:
-    """Refuse anything but a sequence of texts."""
+def checked_texts(texts: Any) -> list[str]:
+    """The rows as a list; anything but texts is refused."""
     if isinstance(texts, str):
         raise DataError("one text came where a list of texts was expected; put it in a list")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"row {row} is {type(text).__name__}, not text; give a string for every row")
+    return list(texts)
 
 
 def _bare(kind: str) -> Any:

@@ -1,0 +1,122 @@
+"""Word sets, vectors and columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import sparse
+
+from lampnet.config import InputConfig
+from lampnet.dataset import Table
+from lampnet.errors import DataError
+from lampnet.inputs.columns import ColumnsEncoder
+from lampnet.inputs.vector import VectorEncoder
+from lampnet.inputs.wordset import WordSetEncoder
+
+
+def colours(values, names=("size", "colour"), known=("red", "blue", "green")):
+    return Table(values=np.array(values, dtype=float), names=names, categories={names.index("colour"): known})
+
+
+def test_word_sets_leave_the_callers_matrix_alone():
+    rows = sparse.csr_matrix(np.array([[1, 0, 2], [0, 3, 0]], dtype=np.float32))
+    rows.data[0] = 0.0  # a stored zero is no node
+    encoder = WordSetEncoder(InputConfig(tfidf=False)).fit(rows)
+    assert encoder.node_names(rows, 0) == ["f2"]
+    assert rows.nnz == 3
+    encoder.embedding(4).spectral_start(encoder.encode(rows), 0)
+    assert rows.data.tolist() == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [(np.ones((2, 4)), "4 features came to a model trained on 3"), (np.full((1, 3), np.nan), "row 0 holds a value")],
+)
+def test_word_sets_refuse_other_features(rows, message):
+    encoder = WordSetEncoder(InputConfig()).fit(np.eye(3))
+    with pytest.raises(DataError, match=message):
+        encoder.encode(rows)
+
+
+def test_word_vectors_start_as_singular_vectors():
+    random = np.random.default_rng(1)
+    topics = random.random((40, 3)) @ random.random((3, 12)) * (random.random((40, 12)) < 0.7)
+    encoder = WordSetEncoder(InputConfig(tfidf=False)).fit(topics)
+    module = encoder.embedding(4)
+    module.spectral_start(encoder.encode(topics), 0)
+    _, _, right = np.linalg.svd(topics, full_matrices=False)
+    vectors = module.vectors.weight.detach().numpy()
+    found = vectors / np.linalg.norm(vectors, axis=0)
+    np.testing.assert_allclose(np.abs((right[:4] * found.T).sum(axis=1)), 1, atol=1e-3)
+
+
+def test_vectors_are_standardised_on_training_rows():
+    train = np.random.default_rng(0).normal(7, 3, (50, 4))
+    train[:, 2] = 5.0
+    encoder = VectorEncoder(InputConfig()).fit(train)
+    standard = encoder.linear_features(train)
+    np.testing.assert_allclose(standard.mean(0), 0, atol=1e-5)
+    np.testing.assert_allclose(standard.std(0), [1, 1, 0, 1], atol=1e-4)
+    np.testing.assert_array_equal(encoder.encode(train).vectors, standard)
+    with pytest.raises(DataError, match="row 1 holds a missing or infinite number"):
+        encoder.encode(np.array([[1, 2, 3, 4], [1, np.nan, 3, 4]]))
+    with pytest.raises(DataError, match="3 numbers came to a model trained on 4"):
+        encoder.encode(np.ones((1, 3)))
+    with pytest.raises(DataError, match="must be numbers"):
+        encoder.encode([["a", "b", "c", "d"]])
+
+
+def test_columns_follow_value_times_scale_plus_vector():
+    train = colours([[1, 0], [3, 1], [5, np.nan]])
+    encoder = ColumnsEncoder(InputConfig()).fit(train)
+    module = encoder.embedding(8)
+    z, present, _ = module(encoder.encode(train).batch(np.arange(3)))
+    scale, vector = module.scale.weight, module.vector.weight
+    spread = np.sqrt(8 / 3)
+    torch.testing.assert_close(z[0, 0], scale[0] * (1 - 3) / spread + vector[0])
+    torch.testing.assert_close(z[2, 1], vector[3])  # the missing vector of the second column
+    torch.testing.assert_close(z[1, 1], vector[5])  # colour=blue
+    assert present.all()
+
+
+def test_categories_that_training_did_not_see_count_as_missing():
+    encoder = ColumnsEncoder(InputConfig()).fit(colours([[1, 0], [2, 1]]))
+    assert encoder.categories == {1: ("red", "blue")}
+    later = colours([[1, 2], [1, 0], [1, 1]], known=("blue", "red", "black"))  # other codes for the same names
+    assert [encoder.node_names(later, row)[1] for row in range(3)] == ["colour (missing)", "colour=blue", "colour=red"]
+    features = encoder.linear_features(later)
+    assert features.shape == (3, 3)  # size, red, blue
+    assert features[:, 1:].tolist() == [[0, 0], [0, 1], [1, 0]]
+
+
+def test_missing_numbers_are_zero_with_an_indicator():
+    encoder = ColumnsEncoder(InputConfig()).fit(np.array([[1.0, 2], [3, np.nan], [5, 4]]), ["a", "b"])
+    features = encoder.linear_features(np.array([[np.nan, np.nan]]))
+    assert features.tolist() == [[0, 0, 1]]  # only b had gaps in training
+    assert encoder.node_names(np.array([[1, np.nan]]), 0) == ["a", "b (missing)"]
+
+
+def test_columns_are_found_by_name():
+    encoder = ColumnsEncoder(InputConfig()).fit(colours([[1, 0], [2, 1]]))
+    turned = colours([[0, 1], [1, 2]], names=("colour", "size"))
+    straight = encoder.encode(colours([[1, 0], [2, 1]]))
+    np.testing.assert_array_equal(encoder.encode(turned).values, straight.values)
+    np.testing.assert_array_equal(encoder.encode(turned).ids, straight.ids)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.ones((2, 3)), "3 columns came where 2 were expected"),
+        (np.ones((2, 2)), "'colour' held categories in training and holds numbers now"),
+        (colours([[1, 0]], names=("weight", "colour")), "lacks the column 'size'.*it has 'weight'"),
+        (colours([[1, 7]]), "row 0, column 'colour': the code 7 stands for none of its 3"),
+        (colours([[1, 0.5]]), "the code 0.5"),
+        (colours([[np.inf, 0]]), "row 0, column 'size' is infinite"),
+    ],
+)
+def test_columns_refuse_what_does_not_fit(rows, message):
+    encoder = ColumnsEncoder(InputConfig()).fit(colours([[1, 0], [2, 1]]))
+    with pytest.raises(DataError, match=message):
+        encoder.encode(rows)
