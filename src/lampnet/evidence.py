@@ -19,7 +19,8 @@ from lampnet.logistic import Matrix, fit_logistic
 Features = Any  # CSR or dense (n, F)
 FOLDS = 8
 STRENGTHS = (1.0, 10.0, 100.0)
-NEIGHBOURS = 30
+NEIGHBOURS = 60
+CLOSER_COUNTS_MORE = 6  # votes are cosines to this power
 
 
 class Opinion(Protocol):
@@ -27,6 +28,10 @@ class Opinion(Protocol):
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
         """Learn from all rows; return out-of-fold logits (n, L)."""
+        ...
+
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        """Learn again, from more rows, with the settings that `fit` chose."""
         ...
 
     def logits(self, X: Features) -> np.ndarray: ...
@@ -42,6 +47,7 @@ class LinearOpinion:
     def __init__(self) -> None:
         self.weights = np.zeros((0, 0), dtype=np.float32)
         self.intercepts = np.zeros(0, dtype=np.float32)
+        self.strength = STRENGTHS[0]
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
         n = len(Y_nL)
@@ -54,6 +60,7 @@ class LinearOpinion:
             start = fit_logistic(held_in, Y_nL[inside], strength, start)
             tried.append((_log_loss(X[outside] @ start[0] + start[1], Y_nL[outside]), strength, start))
         _, strength, best = min(tried, key=lambda entry: entry[0])
+        self.strength = strength
         self.weights, self.intercepts = fit_logistic(Matrix(X), Y_nL, strength, best)
         logits = np.empty(Y_nL.shape, dtype=np.float32)
         for fold in range(fold_n.max() + 1):
@@ -65,6 +72,10 @@ class LinearOpinion:
                 solved = fit_logistic(Matrix(X[rest]), Y_nL[rest], strength, best)
             logits[own] = X[own] @ solved[0] + solved[1]
         return logits
+
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        start = (self.weights, self.intercepts)
+        self.weights, self.intercepts = fit_logistic(Matrix(X), Y_nL, self.strength, start)
 
     def logits(self, X: Features) -> np.ndarray:
         return np.asarray(X @ self.weights + self.intercepts, dtype=np.float32)
@@ -85,6 +96,10 @@ class NeighbourOpinion:
         self.prior = np.zeros(0, dtype=np.float32)
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        self.refit(X, Y_nL, seed)
+        return self._logits(self.X, leave_out_self=True)
+
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
         known = ~np.isnan(Y_nL)
         self.prior = ((np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)).astype(np.float32)
         # An unknown label counts as its prior, so that it neither raises nor lowers a neighbour's say.
@@ -92,7 +107,6 @@ class NeighbourOpinion:
         self.Y = np.where(known, Y_nL, self.prior).astype(np.float32)
         if (self.Y != 0).mean() < 0.2:
             self.Y = sparse.csr_matrix(self.Y)
-        return self._logits(self.X, leave_out_self=True)
 
     def logits(self, X: Features) -> np.ndarray:
         return self._logits(_unit_rows(X), leave_out_self=False)
@@ -111,7 +125,7 @@ class NeighbourOpinion:
                 logits[first : first + 512] = _logit(self.prior)
                 continue
             closest = np.argpartition(-near, k - 1, axis=1)[:, :k]
-            weight = np.maximum(np.take_along_axis(near, closest, axis=1), 0) ** 4
+            weight = np.maximum(np.take_along_axis(near, closest, axis=1), 0) ** CLOSER_COUNTS_MORE
             weight /= np.maximum(weight.max(axis=1, keepdims=True), 1e-12)
             rows = np.repeat(np.arange(len(weight)), k)
             vote = sparse.csr_matrix((weight.ravel(), (rows, closest.ravel())), shape=near.shape)
@@ -138,6 +152,18 @@ class ForestOpinion:
         self.nodes: dict[str, np.ndarray] = {}
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        drawn_t = self._grow(X, Y_nL, seed)
+        X = _dense(X)
+        missed = np.ones((len(X), self.TREES), dtype=bool)
+        for tree, drawn in enumerate(drawn_t):
+            missed[drawn, tree] = False
+        return self._logits(X, missed)
+
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        self._grow(X, Y_nL, seed)
+
+    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int) -> list[np.ndarray]:
+        """Grow the trees; return the rows that each was grown on."""
         from sklearn.ensemble import ExtraTreesClassifier  # heavy: only where a forest is asked for
 
         known = ~np.isnan(Y_nL)
@@ -158,11 +184,7 @@ class ForestOpinion:
             "share": np.concatenate(positive).astype(np.float32),
             "prior": prior.astype(np.float32),
         }
-        X = _dense(X)
-        missed = np.ones((len(X), self.TREES), dtype=bool)
-        for t, drawn in enumerate(forest.estimators_samples_):
-            missed[drawn, t] = False
-        return self._logits(X, missed)
+        return list(forest.estimators_samples_)
 
     def logits(self, X: Features) -> np.ndarray:
         X = _dense(X)
@@ -223,6 +245,12 @@ class Evidence:
         self.centre = logits.mean(axis=0)
         self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
         return self._scaled(logits)
+
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        """Learn again from more rows (training and validation together, once every choice is made);
+        the scale stays, so that the network hears the opinions as it was trained to."""
+        for opinion in self.opinions:
+            opinion.refit(X, Y_nL, seed)
 
     def of(self, X: Features) -> np.ndarray:
         """What new rows get, float32 (n, L, K)."""
