@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from lampnet.inputs.wordset import warn_of_cut_rows
 
 BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
 ENVIRONMENT_COUNT = 3
+#: weight of the descriptors beside the fingerprint; on SIDER (linear model, four folds, macro AUC) fingerprints
+#: alone reach .663, with descriptors of weight .1 .668, of weight .05 .673
+DESCRIBED = 0.05
 
 
 class Atoms(nn.Module):
@@ -76,9 +80,10 @@ class MoleculeEncoder:
         if len(rows) == 0:
             raise DataError("molecule input needs training rows; none came")
         molecules = _parsed(rows)
+        described = np.stack([_described(text) for text in rows])
         keys, counts = np.unique(np.concatenate([environments(m) for m in molecules]), return_counts=True)
         self.surroundings = keys[counts >= ENVIRONMENT_COUNT]
-        self.mean, self.spread = mean_and_spread(np.stack([descriptors(m) for m in molecules]))
+        self.mean, self.spread = mean_and_spread(described)
         return self
 
     def encode(self, rows: Any) -> NodeRows:
@@ -105,8 +110,8 @@ class MoleculeEncoder:
         molecules = _parsed(rows)
         if not molecules:
             return np.zeros((0, fingerprints([]).shape[1] + len(self.mean)), dtype=np.float32)
-        described = (np.stack([descriptors(m) for m in molecules]) - self.mean) / self.spread
-        return np.hstack([fingerprints(molecules), 0.1 * np.clip(described, -5, 5)]).astype(np.float32)
+        described = (np.stack([_described(text) for text in rows]) - self.mean) / self.spread
+        return np.hstack([fingerprints(molecules), DESCRIBED * np.clip(described, -5, 5)]).astype(np.float32)
 
     def embedding(self, width: int) -> Atoms:
         return Atoms(len(self.surroundings), width)
@@ -175,6 +180,12 @@ def _molecule(text: Any) -> Any | None:
     with rdBase.BlockLogs():
         molecule = Chem.MolFromSmiles(text)
     return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+
+@lru_cache(maxsize=16_384)
+def _described(text: str) -> np.ndarray:
+    """Descriptors of a valid SMILES; kept, because fitting and the first opinions ask for the same rows."""
+    return descriptors(_molecule(text)).astype(np.float32)
 
 
 def _bonds(molecule: Any) -> np.ndarray:

@@ -1,0 +1,112 @@
+"""Every input kind on a few hundred rows of the publishers' files."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sklearn.metrics import roc_auc_score
+
+from lampnet.config import InputConfig, ModelConfig
+from lampnet.dataset import Splits
+from lampnet.inputs import make_encoder
+from lampnet.inputs.nodes import Encoder
+from lampnet.label_attention import LabelGraph
+from lampnet.logistic import Matrix, fit_logistic
+from lampnet.model import LaMP
+from lampnet.readers import load
+
+ROOT = Path(os.environ.get("LAMPNET_DATA") or Path(__file__).parents[3] / "shared" / "data")
+ROWS = 300
+#: data set -> strength of a linear model and the mean AUC it must reach (chance is .5)
+SETS = {
+    "bibtex": (10.0, 0.75),
+    "reuters21578": (10.0, 0.90),
+    "goemotions": (10.0, 0.55),
+    "sider": (1.0, 0.55),
+    "tox21": (1.0, 0.60),
+    "miml_images": (0.01, 0.80),
+    "digits": (0.01, 0.65),
+    "yeast_chipexo": (1.0, 0.55),
+    "emotions": (0.1, 0.75),
+    "mediamill": (0.1, 0.60),
+}
+
+
+@cache
+def parts(name: str) -> Splits:
+    if name != "digits" and not (ROOT / name).is_dir():
+        pytest.skip(f"the data set {name} is not in {ROOT}; set LAMPNET_DATA to run this test")
+    splits = load(name, ROOT)
+    assert splits.test is not None
+    random = np.random.default_rng(0)
+    train, test = (np.sort(random.permutation(len(d))[:ROWS]) for d in (splits.train, splits.test))
+    return Splits(train=splits.train.take(train), test=splits.test.take(test))
+
+
+@cache
+def fitted(name: str) -> Encoder:
+    return make_encoder(parts(name).train.kind, InputConfig()).fit(parts(name).train.rows)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_linear_model_learns_from_the_features(name):
+    train, test = parts(name).train, parts(name).test
+    assert test is not None
+    encoder = fitted(name)
+    strength, wanted = SETS[name]
+    features = encoder.linear_features(train.rows)
+    assert features.shape[0] == len(train)
+    weights, intercepts = fit_logistic(Matrix(features), train.indicator(), strength)
+    taught = np.nansum(train.indicator(), axis=0) >= 5
+    logits, truth = encoder.linear_features(test.rows) @ weights + intercepts, test.indicator()
+    scores = []
+    for label in np.flatnonzero(taught):
+        known = ~np.isnan(truth[:, label])
+        if 0 < truth[known, label].sum() < known.sum():
+            scores.append(roc_auc_score(truth[known, label], logits[known, label]))
+    assert len(scores) >= 3
+    assert np.mean(scores) >= wanted
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_the_network_reads_the_nodes(name):
+    test = parts(name).test
+    assert test is not None
+    encoder = fitted(name)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r".* rows had more than 512 nodes")
+        nodes = encoder.encode(test.rows)
+        names = [encoder.node_names(test.rows, row) for row in range(3)]
+    assert len(nodes) == len(test)
+    torch.manual_seed(0)
+    module = encoder.embedding(16)
+    if hasattr(module, "spectral_start"):
+        module.spectral_start(nodes, 0)
+    config = ModelConfig(width=16, heads=2, feature_steps=1, evidence=())
+    n_labels = len(test.label_names)
+    network = LaMP(config, n_labels, module, LabelGraph("full", None, n_labels), edge_types=encoder.edge_types).eval()
+    with torch.inference_mode():
+        z, present, _ = module(nodes.batch(np.arange(3)))
+        output = network(nodes.batch(np.arange(3)), record=True)
+        alone = network(nodes.batch(np.array([2])))
+    assert [len(n) for n in names] == present.sum(1).tolist()
+    assert all(name for row in names for name in row)
+    assert torch.isfinite(z[present]).all()
+    assert output.to_input[-1].shape == (3, 2, n_labels, present.shape[1])
+    torch.testing.assert_close(output.stages[-1][2], alone.stages[-1][0], atol=1e-4, rtol=1e-3)
+
+
+def test_vocabularies_come_from_training_rows_only():
+    splits = parts("reuters21578")
+    assert splits.test is not None
+    encoder = fitted("reuters21578")
+    text = " ".join(splits.train.rows).lower()
+    assert all(word in text for word in encoder.state()["words"])
+    only_in_test = set(" ".join(splits.test.rows).lower().split()) - set(text.split())
+    assert len(only_in_test) > 100
