@@ -16,11 +16,13 @@ from lampnet.cli.options import (
     LabelsFile,
     OnBadRow,
     TextColumn,
-    seconds_of,
     settings_of,
     source_of,
 )
 from lampnet.errors import ConfigError
+
+#: Characters that a table with everything needs.
+WIDE = 120
 
 
 def command(
@@ -60,6 +62,7 @@ def command(
     """Train several methods on the same rows and say which is best, also when that is not LaMP."""
     from rich.console import Console
 
+    from lampnet.duration import seconds_of
     from lampnet.experiments.compare import DEFAULT_METHODS, compare, sentences, verdicts
     from lampnet.experiments.material import open_material
     from lampnet.experiments.systems import SYSTEMS, chosen_systems
@@ -83,7 +86,8 @@ def command(
     rows = material.facts()["rows"]
     title = f"{material.name}: {rows['train']} training, {rows['valid']} validation, {rows['test']} test rows"
     console = Console(soft_wrap=True)
-    console.print(comparison_table(title, results, decisions))
+    for table in comparison_tables(title, results, decisions, console.width):
+        console.print(table)
     for sentence in sentences(results, decisions):
         console.print(sentence, markup=False)
 
@@ -112,28 +116,43 @@ def _number(text: str) -> Any:
     return text
 
 
-def comparison_table(title: str, results: Sequence[Mapping[str, Any]], decisions: str = "best") -> Any:
-    """One row a method: scores, ranking, minutes and size; the best of each column is marked."""
+def comparison_tables(
+    title: str, results: Sequence[Mapping[str, Any]], decisions: str = "best", width: int = WIDE
+) -> list[Any]:
+    """One row a method: scores, ranking, minutes and size; a star marks the best of each column.
+
+    Where the terminal is narrow the minutes and sizes go to a second table.
+    """
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from lampnet.experiments.compare import SCORES, score_of
 
-    table = Table(title=title, title_justify="left")
-    table.add_column("method")
-    for heading in (*SCORES.values(), "fit min", "predict s", "weights", "MB"):
-        table.add_column(heading, justify="right")
+    def table(heading: str, columns: Sequence[str]) -> Any:
+        made = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+        made.add_column("method", no_wrap=True)
+        for column in columns:
+            made.add_column(column, justify="right", no_wrap=True)
+        return made
+
+    costs = ("fit min", "predict s", "weights", "MB")
+    wide = width >= WIDE
+    first = table(title, [*SCORES.values(), *(costs if wide else ())])
+    second = first if wide else table("what they cost", costs)
     scores = {name: [score_of(row, name, decisions) for row in results] for name in SCORES}
     highest = {name: max((v for v in values if v is not None), default=None) for name, values in scores.items()}
     for place, row in enumerate(results):
         if not row["finished"]:
-            table.add_row(row["title"], row["status"])
+            first.add_row(row["system"], *["-"] * len(first.columns[1:]))
             continue
-        cells = [_score_cell(scores[name][place], highest[name]) for name in SCORES]
+        shown = [_score_cell(scores[name][place], highest[name]) for name in SCORES]
         minutes, size = row["minutes"], row["size"]
-        cells += [f"{minutes['fit']:.2f}", f"{60 * minutes['predict']:.1f}"]
-        cells += [f"{size['weights']:,}", f"{size['bytes'] / 1e6:.1f}"]
-        table.add_row(row["title"], *cells)
-    return table
+        cost = [f"{minutes['fit']:.2f}", f"{60 * minutes['predict']:.1f}"]
+        cost += [f"{size['weights']:,}", f"{size['bytes'] / 1e6:.1f}"]
+        first.add_row(row["system"], *shown, *(cost if wide else ()))
+        if not wide:
+            second.add_row(row["system"], *cost)
+    return [first] if wide else [first, second]
 
 
 def _score_cell(value: float | None, best: float | None) -> str:

@@ -1,0 +1,151 @@
+"""Systems side by side on one data set, and a plain word on which is the best choice."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from lampnet.experiments.material import Material
+from lampnet.experiments.protocol import RANKING, Say, run
+from lampnet.experiments.systems import SYSTEMS, check_settings, chosen_systems
+from lampnet.metrics import METRICS
+
+#: What `lampnet compare` runs when nothing is asked for: what a user would try, quickest first.
+DEFAULT_METHODS = ("constant", "logistic", "svm", "mlknn", "forest", "chain", "mlp", "lamp")
+#: Every score of a comparison and what a table calls it.
+SCORES: dict[str, str] = {
+    "example_f1": "ebF1",
+    "micro_f1": "miF1",
+    "macro_f1": "maF1",
+    "subset_accuracy": "ACC",
+    "hamming_accuracy": "HA",
+    "roc_auc_macro": "maAUC",
+    "roc_auc_micro": "miAUC",
+    "average_precision_macro": "mAP",
+}
+_PLAIN_NAMES = {
+    "example_f1": "example-F1",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "subset_accuracy": "subset accuracy",
+    "hamming_accuracy": "Hamming accuracy",
+    "roc_auc_macro": "macro ROC-AUC",
+    "roc_auc_micro": "micro ROC-AUC",
+    "average_precision_macro": "mean average precision",
+}
+
+
+def compare(
+    material: Material,
+    methods: Iterable[str] = DEFAULT_METHODS,
+    *,
+    time_budget: float = 0.0,
+    settings: Mapping[str, Any] | None = None,
+    say: Say = lambda sentence: None,
+    done: Callable[[dict[str, Any]], None] = lambda result: None,
+) -> list[dict[str, Any]]:
+    """The results of `protocol.run` for each method, in the order given.
+
+    time_budget  seconds of fitting for each method; 0 for no limit
+    done         told of each result when it is there
+    """
+    results = []
+    systems = chosen_systems(methods)
+    check_settings(systems, settings)
+    for chosen in systems:
+        result = run(chosen.name, material, time_budget=time_budget, settings=settings, say=say)
+        done(result)
+        results.append(result)
+    return results
+
+
+def score_of(result: Mapping[str, Any], name: str, decisions: str = "best") -> float | None:
+    """One score of a result: a ranking score, or a metric under the decisions `best` or `paper`.
+
+    >>> score_of({"finished": True, "best": {"micro_f1": 0.5}}, "micro_f1")
+    0.5
+    """
+    if not result.get("finished"):
+        return None
+    group = result["ranking"] if name in RANKING else result[decisions]
+    value = group.get(name)
+    return None if value is None or not math.isfinite(value) else float(value)
+
+
+def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> dict[str, dict[str, Any]]:
+    """For each score which method is best, and how LaMP stands to it.
+
+    LaMP's best row counts when several of its forms were compared. `margin` is LaMP's score less the best of
+    the others: below zero LaMP is not the best choice. Scores that no method has are left out.
+
+    >>> rows = [{"system": "lamp", "title": "LaMP", "finished": True, "ranking": {}, "best": {"micro_f1": 0.4}},
+    ...         {"system": "svm", "title": "SVM", "finished": True, "ranking": {}, "best": {"micro_f1": 0.5}}]
+    >>> verdicts(rows)["micro_f1"]["best"], round(verdicts(rows)["micro_f1"]["margin"], 2)
+    ('svm', -0.1)
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name in SCORES:
+        scored = [(value, row) for row in results if (value := _shown(row, name, decisions)) is not None]
+        if not scored:
+            continue
+        best_value, best = max(scored, key=lambda pair: pair[0])
+        ours = [pair for pair in scored if SYSTEMS[pair[1]["system"]].is_lamp]
+        others = [pair for pair in scored if not SYSTEMS[pair[1]["system"]].is_lamp]
+        found[name] = {"best": best["system"], "title": best["title"], "score": best_value}
+        if ours and others:
+            lamp_value, lamp = max(ours, key=lambda pair: pair[0])
+            rival_value, rival = max(others, key=lambda pair: pair[0])
+            found[name] |= {
+                "lamp": lamp["system"],
+                "lamp_score": lamp_value,
+                "rival": rival["system"],
+                "rival_title": rival["title"],
+                "rival_score": rival_value,
+                "margin": lamp_value - rival_value,
+            }
+    return found
+
+
+def _shown(row: Mapping[str, Any], name: str, decisions: str) -> float | None:
+    # A result of a method that makes no use of a score's group has no such key.
+    try:
+        return score_of(row, name, decisions)
+    except KeyError:
+        return None
+
+
+def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> list[str]:
+    """What the comparison says, in words a user can act on."""
+    found = verdicts(results, decisions)
+    judged = {name: verdict for name, verdict in found.items() if "margin" in verdict}
+    lines = [f"{row['title']} {row['status']}." for row in results if not row.get("finished")]
+    if not judged:
+        return lines
+    behind = {name: verdict for name, verdict in judged.items() if verdict["margin"] < 0}
+    ahead = [_PLAIN_NAMES[name] for name, verdict in judged.items() if verdict["margin"] > 0]
+    level = [_PLAIN_NAMES[name] for name, verdict in judged.items() if verdict["margin"] == 0]
+    if ahead:
+        lines.append(f"LaMP is the best choice for {_listed(ahead)}.")
+    if level:
+        lines.append(f"LaMP is level with the best of the others in {_listed(level)}.")
+    for name, verdict in behind.items():
+        lines.append(
+            f"LaMP is NOT the best choice for {_PLAIN_NAMES[name]}: {verdict['rival_title']} reaches "
+            f"{verdict['rival_score']:.3f}, LaMP {verdict['lamp_score']:.3f} ({verdict['margin']:+.3f})."
+        )
+    test_rows = next((row["data"]["rows"]["test"] for row in results if "data" in row), 0)
+    if test_rows:
+        # The widest a share can vary by chance alone, from one test set to another like it.
+        chance = 0.5 / math.sqrt(test_rows)
+        lines.append(
+            f"One run on {test_rows} test rows: differences well below {chance:.3f} may be chance; try other seeds."
+        )
+    return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+assert set(SCORES) == {*METRICS, *RANKING} == set(_PLAIN_NAMES)

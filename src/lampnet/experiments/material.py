@@ -1,0 +1,146 @@
+"""The data of an experiment: the same training, validation and test rows for every system."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from lampnet.config import Config, InputConfig
+from lampnet.data_source import Source, prior_graph
+from lampnet.dataset import Dataset, Splits
+from lampnet.errors import DataError, LampnetError
+from lampnet.fitting import VALIDATION_FRACTION, check_training_rows
+from lampnet.inputs import make_encoder
+from lampnet.inputs.nodes import NodeRows, with_edges
+from lampnet.readers.alignment import random_split
+
+TEST_FRACTION = 0.1
+PARTS = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The three parts as an encoder sees them, and the seconds that took.
+
+    fit_seconds      learning the encoder and encoding the training and validation rows
+    predict_seconds  encoding the test rows
+    """
+
+    encoder: Any
+    train: Any
+    valid: Any
+    test: Any
+    fit_seconds: float
+    predict_seconds: float
+
+
+class Material:
+    """One data set, split once for one seed.
+
+    Parameters
+    ----------
+    name : str
+        What results call it.
+    splits : Splits
+        With test rows; validation rows are drawn where there are none.
+    seed : int
+        Draws what the publisher did not divide.
+    prior_graph : str
+        The label graph that `LaMP_pr` uses: "cooccurrence", "tree" or "given".
+    edges : (E, 2) int array, optional
+        For "tree" and "given".
+    """
+
+    def __init__(
+        self,
+        name: str,
+        splits: Splits,
+        seed: int = 0,
+        prior_graph: str = "cooccurrence",
+        edges: np.ndarray | None = None,
+    ) -> None:
+        check_training_rows(splits.train)
+        if splits.test is None:
+            splits = _with_test(splits, seed)
+        self.splits = splits.with_validation(VALIDATION_FRACTION, seed)
+        self.name, self.seed, self.prior_graph, self.edges = name, seed, prior_graph, edges
+        self._encoded: dict[tuple[str, InputConfig], Encoded] = {}
+
+    def part(self, name: str) -> Dataset:
+        """The rows of "train", "valid" or "test"."""
+        data = getattr(self.splits, name)
+        assert isinstance(data, Dataset)
+        return data
+
+    @cached_property
+    def truth(self) -> dict[str, np.ndarray]:
+        """float32 (n, L) of each part, NaN where unknown."""
+        return {name: self.part(name).indicator() for name in PARTS}
+
+    def facts(self) -> dict[str, Any]:
+        """What a result says of its data."""
+        return {
+            "kind": self.part("train").kind,
+            "rows": {name: len(self.part(name)) for name in PARTS},
+            "labels": len(self.part("train").label_names),
+            "prior_graph": self.prior_graph,
+        }
+
+    def features(self, config: Config) -> Encoded:
+        """The matrices that LaMP's own first opinions are made from; the same for every baseline."""
+        return self._encode("features", config, lambda encoder, data: encoder.linear_features(data.rows))
+
+    def nodes(self, config: Config) -> Encoded:
+        """The parts as `NodeRows`."""
+
+        def encode(encoder: Any, data: Dataset) -> NodeRows:
+            nodes: NodeRows = encoder.encode(data.rows)
+            return nodes if data.row_edges is None else with_edges(nodes, data.row_edges)
+
+        return self._encode("nodes", config, encode)
+
+    def _encode(self, what: str, config: Config, encode: Any) -> Encoded:
+        key = (what, config.input)
+        if key not in self._encoded:
+            train = self.part("train")
+            began = time.perf_counter()
+            encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
+            learn, check = encode(encoder, train), encode(encoder, self.part("valid"))
+            middle = time.perf_counter()
+            test = encode(encoder, self.part("test"))
+            ended = time.perf_counter()
+            self._encoded[key] = Encoded(encoder, learn, check, test, middle - began, ended - middle)
+        return self._encoded[key]
+
+
+def _with_test(splits: Splits, seed: int) -> Splits:
+    """A tenth of the training rows as test rows, where the data has none of its own."""
+    drawn = random_split(splits.train, valid=0, test=TEST_FRACTION, seed=seed)
+    assert drawn.test is not None
+    if len(drawn.test) < 1:
+        raise DataError(
+            f"{splits.train.name}: {len(splits.train)} rows are too few to draw test rows from; "
+            "give more rows or a test file"
+        )
+    return replace(splits, train=drawn.train, test=drawn.test)
+
+
+def open_material(source: Source | str, seed: int = 0, notice: Callable[[str], None] | None = None) -> Material:
+    """The data called by a name of the registry, or read from a folder or a file.
+
+    >>> open_material("digits").facts()["rows"]
+    {'train': 2000, 'valid': 400, 'test': 400}
+    """
+    source = Source(data=source) if isinstance(source, str) else source
+    splits = source.splits(seed, notice)
+    try:
+        graph, edges = prior_graph("prior", source, splits.train.label_names)
+    except LampnetError:
+        # RCV1's small subsets have unnamed labels, and a user may lack STRING's files: results say which graph it was.
+        graph, edges = "cooccurrence", None
+    return Material(source.data if source.named else splits.train.name, splits, seed, graph, edges)

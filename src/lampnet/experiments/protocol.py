@@ -1,0 +1,270 @@
+"""One code path for every system: fit, choose decisions on validation rows, score on test rows.
+
+A result is plain data. Its scores come in three groups that must not be confused:
+
+paper   at the best of the paper's 27 thresholds, chosen on validation rows, for each metric
+best    under the best of all decision rules, chosen on validation rows, for each metric
+oracle  at the threshold that is best on the TEST rows: an upper bound, used for no choice
+
+>>> from lampnet.experiments.material import open_material
+>>> result = run("constant", open_material("digits"))
+>>> result["finished"], result["ranking"]["roc_auc_macro"]
+(True, 0.5)
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.baselines import REGISTRY, baseline
+from lampnet.config import Config
+from lampnet.decision import Decisions, choose_decisions, choose_paper_thresholds
+from lampnet.experiments.machine import machine, version
+from lampnet.experiments.material import Material
+from lampnet.experiments.systems import System, baseline_settings, system
+from lampnet.experiments.time_limit import OutOfTime, at_most, in_words
+from lampnet.metrics import METRICS, five_metrics
+from lampnet.scoring import all_scores
+
+RANKING = ("roc_auc_macro", "roc_auc_micro", "average_precision_macro")
+OWN_SETS = "its own label sets"
+#: Networks watch their budget themselves, an epoch at a time; after this many budgets they are ended.
+_GRACE = 2.0
+Say = Callable[[str], None]
+
+
+@dataclass
+class Run:
+    """What fitting a system gave, before any score.
+
+    valid, test            probabilities (n, L)
+    valid_sets, test_sets  label sets of its own, bool (n, L), where the system makes any
+    decisions              the rules it chose, where it chooses them itself
+    """
+
+    valid: np.ndarray
+    test: np.ndarray
+    fit_seconds: float
+    predict_seconds: float
+    weights: int
+    bytes: int
+    config: dict[str, Any]
+    status: str = "finished"
+    valid_sets: np.ndarray | None = None
+    test_sets: np.ndarray | None = None
+    decisions: Decisions | None = None
+
+
+def run(
+    name: str,
+    material: Material,
+    *,
+    time_budget: float = 0.0,
+    settings: Mapping[str, Any] | None = None,
+    say: Say = lambda sentence: None,
+) -> dict[str, Any]:
+    """Fit a system and score it.
+
+    Parameters
+    ----------
+    name : str
+        One of `lampnet.experiments.systems.SYSTEMS`.
+    material : Material
+        Data and seed.
+    time_budget : float
+        Seconds of fitting; 0 for no limit. Networks end with their best epoch, other methods are recorded as
+        not finished.
+    settings : mapping
+        Dotted settings of LaMP, and of baselines under their names (`mlp.width`).
+
+    Returns
+    -------
+    dict
+        Plain data for JSON; without scores, and with `finished` False, where time ran out.
+    """
+    chosen = system(name)
+    result: dict[str, Any] = {
+        "system": name,
+        "title": chosen.title,
+        "dataset": material.name,
+        "seed": material.seed,
+        "version": version(),
+        "machine": machine(),
+        "data": material.facts(),
+        "time_budget_minutes": round(time_budget / 60, 3),
+    }
+    say(f"{chosen.title}: fitting")
+    fit = _run_lamp if chosen.is_lamp else _run_baseline
+    try:
+        done = fit(chosen, material, time_budget, settings, say)
+    except OutOfTime:
+        status = f"did not finish in {in_words(time_budget)}"
+        say(f"{chosen.title}: {status}")
+        return result | {"finished": False, "status": status}
+    result |= {
+        "finished": True,
+        "status": done.status,
+        "config": json.loads(json.dumps(done.config)),  # tuples become lists, as in the file
+        "minutes": {"fit": round(done.fit_seconds / 60, 4), "predict": round(done.predict_seconds / 60, 4)},
+        "size": {"weights": done.weights, "bytes": done.bytes},
+    }
+    result |= score(material.truth["valid"], material.truth["test"], done, material.seed)
+    say(f"{chosen.title}: example-F1 {result['best']['example_f1']:.3f} in {result['minutes']['fit']:.1f} minutes")
+    return result
+
+
+def score(valid_truth: np.ndarray, test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
+    """All scores of a run; only `oracle` looks at test labels before it decides."""
+    rules = done.decisions or choose_decisions(valid_truth, done.valid, seed=seed)
+    tested, validated = all_scores(test_truth, done.test, rules), all_scores(valid_truth, done.valid, rules)
+    if done.valid_sets is not None and done.test_sets is not None:
+        own_valid, own_test = five_metrics(valid_truth, done.valid_sets), five_metrics(test_truth, done.test_sets)
+        for metric in METRICS:
+            if own_valid[metric] >= validated["best"][metric]:
+                validated["best"][metric], tested["best"][metric] = own_valid[metric], own_test[metric]
+                tested["decisions"][metric] = OWN_SETS
+        tested["own_sets"] = own_test
+    best_on_test = choose_paper_thresholds(test_truth, done.test)
+    tested["oracle"] = {m: METRICS[m](test_truth, best_on_test[m].apply(done.test)) for m in METRICS}
+    tested["paper"] = tested.pop("metrics")
+    tested["validation"] = {"paper": validated["metrics"], "best": validated["best"], "ranking": validated["ranking"]}
+    rounded: dict[str, Any] = _plain(tested)
+    return rounded
+
+
+def _run_lamp(
+    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, say: Say
+) -> Run:
+    from lampnet.fitting import fit
+
+    config = chosen.config(material.prior_graph, settings)
+    training = replace(config.training, seed=material.seed)
+    if time_budget:
+        training = replace(training, time_budget=time_budget)
+    config = replace(config, training=training)
+
+    def tell(event: str, progress: Any) -> None:
+        if event == "epoch":
+            record = progress.history[-1]
+            say(
+                f"{chosen.title}: epoch {record.epoch + 1} of {training.epochs}, loss {record.loss:.4f}, "
+                f"validation {training.metric} {record.score:.4f}"
+            )
+
+    began = time.perf_counter()
+    edges = material.edges if config.label_graph in ("tree", "given") else None
+    model = fit(material.splits, config, label_edges=edges, callback=tell)
+    fitted = time.perf_counter()
+    test = material.part("test")
+    proba = model.proba(test.rows, test.row_edges)
+    ended = time.perf_counter()
+    valid = material.part("valid")
+    learned = [p.detach().numpy() for p in model.network.parameters()]
+    if model.evidence is not None:
+        learned += list(model.evidence.arrays().values())
+    return Run(
+        valid=model.proba(valid.rows, valid.row_edges),
+        test=proba,
+        fit_seconds=fitted - began,
+        predict_seconds=ended - fitted,
+        weights=sum(array.size for array in learned),
+        bytes=sum(array.nbytes for array in learned),
+        config=config.to_json(),
+        status=str(model.facts.get("status", "finished")),
+        decisions=model.decisions,
+    )
+
+
+def _run_baseline(
+    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, say: Say
+) -> Run:
+    entry = REGISTRY[chosen.name]
+    config = Config.preset("fast")
+    own = baseline_settings(chosen.name, settings)
+    given: dict[str, Any] = dict(own)
+    if chosen.name != "constant":
+        given.setdefault("seed", material.seed)
+    limit = time_budget
+    if entry.input == "nodes":
+        encoded = material.nodes(config)
+        given.setdefault("embedding", encoded.encoder.embedding)
+        if time_budget:
+            given.setdefault("time_budget", time_budget)
+            limit = _GRACE * time_budget
+    else:
+        encoded = material.features(config)
+    model = baseline(chosen.name, **given)
+    truth = material.truth
+    with at_most(limit):
+        began = time.perf_counter()
+        model.fit(encoded.train, truth["train"], encoded.valid, truth["valid"])
+        fitted = time.perf_counter()
+        test = model.predict_proba(encoded.test)
+        ended = time.perf_counter()
+        valid = model.predict_proba(encoded.valid)
+        valid_sets = model.predict(encoded.valid) if entry.predicts_sets else None
+        test_sets = model.predict(encoded.test) if entry.predicts_sets else None
+    weights, size = learned_size(model)
+    stopped = bool(time_budget) and entry.input == "nodes" and fitted - began >= time_budget
+    shown = {key: value for key, value in {**given, **own}.items() if key != "embedding"}
+    tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
+    return Run(
+        valid=valid,
+        test=test,
+        fit_seconds=fitted - began + encoded.fit_seconds,
+        predict_seconds=ended - fitted + encoded.predict_seconds,
+        weights=weights,
+        bytes=size,
+        config={"settings": shown, "tuned": tuned},
+        status="time budget" if stopped else "finished",
+        valid_sets=valid_sets,
+        test_sets=test_sets,
+    )
+
+
+def learned_size(model: Any) -> tuple[int, int]:
+    """How many numbers a fitted baseline keeps, and their bytes.
+
+    >>> class Line:
+    ...     weights_ = np.zeros((3, 2), dtype=np.float32)
+    >>> learned_size(Line())
+    (6, 24)
+    """
+    names = {name for holder in (type(model), model) for name in vars(holder) if name.endswith("_")}
+    arrays: list[np.ndarray] = []
+    for name in sorted(names):
+        if not name.startswith("_"):
+            arrays += _arrays(getattr(model, name))
+    return sum(array.size for array in arrays), sum(array.nbytes for array in arrays)
+
+
+def _arrays(value: Any) -> list[np.ndarray]:
+    if isinstance(value, np.ndarray):
+        return [value]
+    if sparse.issparse(value):
+        return [value.data, value.indices, value.indptr]
+    if isinstance(value, (list, tuple)):
+        return [array for item in value for array in _arrays(item)]
+    if hasattr(value, "estimators_"):  # a forest: what its trees split on and what their leaves say
+        trees = [tree.tree_ for tree in value.estimators_]
+        return [part for t in trees for part in (t.value, t.threshold, t.feature, t.children_left, t.children_right)]
+    if hasattr(value, "parameters"):
+        return [parameter.detach().numpy() for parameter in value.parameters()]
+    return []
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN: a score that does not exist is null; six digits are more than any test set supports."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (float, np.floating)):
+        return round(float(value), 6) if math.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value

@@ -1,0 +1,120 @@
+"""The systems that are compared, by name: LaMP in the paper's six forms and more, and every baseline.
+
+>>> SYSTEMS["fmp-fc"].title
+'FMP + LaMP_fc'
+>>> SYSTEMS["emb-el"].config(prior_graph="cooccurrence").label_graph
+'edgeless'
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lampnet.baselines import REGISTRY
+from lampnet.config import Config
+from lampnet.errors import ConfigError, did_you_mean
+
+#: Stands for the data set's own label graph: a tree, protein interactions, else co-occurrence.
+PRIOR = "prior"
+
+
+@dataclass(frozen=True)
+class System:
+    """One way to predict label sets.
+
+    title     its name in tables
+    preset    the LaMP preset it starts from; empty for a baseline
+    changes   settings changed from that preset
+    """
+
+    name: str
+    title: str
+    preset: str = ""
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_lamp(self) -> bool:
+        return bool(self.preset)
+
+    def config(self, prior_graph: str, settings: Mapping[str, Any] | None = None) -> Config:
+        """The settings of this LaMP system; `settings` (dotted names) come last."""
+        changes = dict(self.changes)
+        if changes.get("label_graph") == PRIOR:
+            changes["label_graph"] = prior_graph
+        return Config.preset(self.preset).updated(changes).updated(lamp_settings(settings))
+
+
+def _variant(features: str, graph: str) -> System:
+    steps = {"emb": 0, "fmp": 2}[features]
+    kind = {"el": "edgeless", "fc": "full", "pr": PRIOR}[graph]
+    title = f"{'Emb' if features == 'emb' else 'FMP'} + LaMP_{graph}"
+    return System(f"{features}-{graph}", title, "fast", {"label_graph": kind, "model.feature_steps": steps})
+
+
+_ALL = (
+    *(System(name, entry.title) for name, entry in REGISTRY.items()),
+    *(_variant(features, graph) for features in ("emb", "fmp") for graph in ("el", "fc", "pr")),
+    System("lamp-paper-preset", "LaMP, the paper's settings", "paper"),
+    System("lamp-paper-form", "LaMP without first opinions", "fast", {"model.evidence": ()}),
+    System("lamp", "LaMP (lampnet's default)", "fast"),
+)
+
+SYSTEMS: dict[str, System] = {system.name: system for system in _ALL}
+
+
+def system(name: str) -> System:
+    """A system by its name; an unknown one is refused."""
+    if name not in SYSTEMS:
+        raise ConfigError(f"there is no method {name!r}; {did_you_mean(name, SYSTEMS)}")
+    return SYSTEMS[name]
+
+
+def chosen_systems(names: Iterable[str]) -> list[System]:
+    """Systems by name, each once, in the order given; a name may be a list with commas.
+
+    >>> [s.name for s in chosen_systems(["lamp,logistic", "lamp"])]
+    ['lamp', 'logistic']
+    """
+    single = [part.strip() for name in names for part in name.split(",") if part.strip()]
+    return [system(name) for name in dict.fromkeys(single)]
+
+
+def lamp_settings(settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Those of the settings that are LaMP's.
+
+    >>> lamp_settings({"training.epochs": 2, "mlp.width": 32})
+    {'training.epochs': 2}
+    """
+    return {key: value for key, value in (settings or {}).items() if key.partition(".")[0] not in REGISTRY}
+
+
+def baseline_settings(name: str, settings: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Those of the settings that are this baseline's.
+
+    >>> baseline_settings("mlp", {"training.epochs": 2, "mlp.width": 32})
+    {'width': 32}
+    """
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): value for key, value in (settings or {}).items() if key.startswith(prefix)}
+
+
+def check_settings(systems: Iterable[System], settings: Mapping[str, Any] | None) -> None:
+    """Refuse settings that do not exist, before hours are spent on the systems that do not need them.
+
+    >>> check_settings([SYSTEMS["mlp"]], {"mlp.wdith": 32})
+    Traceback (most recent call last):
+    lampnet.errors.ConfigError: the method mlp has no setting 'wdith'; did you mean 'width'?
+    """
+    Config.preset("fast").updated(lamp_settings(settings))
+    for chosen in systems:
+        if chosen.is_lamp:
+            chosen.config("cooccurrence", settings)
+            continue
+        own = baseline_settings(chosen.name, settings)
+        known = set(inspect.signature(type(REGISTRY[chosen.name].make())).parameters) if own else set()
+        for name in own:
+            if name not in known:
+                raise ConfigError(f"the method {chosen.name} has no setting {name!r}; {did_you_mean(name, known)}")

@@ -1,0 +1,51 @@
+"""A limit on the time that a method may take."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class OutOfTime(Exception):
+    """The method in hand used up its time."""
+
+
+def in_words(seconds: float) -> str:
+    """A duration for a sentence.
+
+    >>> in_words(30), in_words(3600), in_words(90)
+    ('30 seconds', '60 minutes', '90 seconds')
+    """
+    if seconds >= 120:
+        return f"{seconds / 60:g} minutes"
+    return f"{seconds:g} seconds"
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise `OutOfTime` inside the block after so many seconds; 0 for no limit.
+
+    The alarm of the operating system is used, because scikit-learn's fits cannot be asked to stop; where there
+    is none (Windows, or a thread that is not the main one) the block runs to its end.
+
+    >>> with at_most(0):
+    ...     print("no limit")
+    no limit
+    """
+    if seconds <= 0 or not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
