@@ -24,7 +24,7 @@ from lampnet.prediction import probabilities
 from lampnet.rules import PerLabelThreshold, Rule, Threshold
 
 #: Labels shown for a row: at most, and at least where the model has so many.
-MOST_LABELS, FEWEST_LABELS = 40, 12
+MOST_LABELS, FEWEST_LABELS = 40, 14
 #: Nodes kept for a row, those with most attention.
 MOST_NODES = 256
 _BATCH_BYTES = 160_000_000
@@ -169,9 +169,8 @@ def explain(
 
 
 def decision_rule(model: FittedModel) -> Rule:
-    """The rule the model decides with: the best one for the metric it was trained for."""
-    best = model.decisions.best
-    return best.get(model.config.training.metric, best["example_f1"])
+    """The rule that `lampnet predict` decides with: the best one for example-F1."""
+    return model.decisions.best["example_f1"]
 
 
 def stage_names(output: Output) -> tuple[str, ...]:

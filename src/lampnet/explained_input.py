@@ -63,7 +63,7 @@ def describe_input(encoder: Encoder, rows: Any) -> tuple[list[Node], dict[str, A
     elif kind == "dna":
         sequence = "".join(BASES[code] for code in np.asarray(rows[0]))
         shown = {"sequence": sequence}
-        places = _base_spans(encoder, rows, len(names), len(sequence))
+        places = [_base_span(name) for name in names]
     elif kind == "molecule":
         shown = {"smiles": str(rows[0])}
         places = [((i,),) for i in range(len(names))]
@@ -84,14 +84,10 @@ def _values(encoder: Encoder, rows: Any, n: int) -> list[float | None]:
     return [round(float(value), 4) for value in values]
 
 
-def _base_spans(encoder: Encoder, rows: Any, n: int, bases: int) -> list[tuple[tuple[int, ...], ...]]:
-    given = getattr(encoder, "node_places", None) or getattr(encoder, "node_spans", None)
-    if given is not None:
-        spans = [tuple(np.asarray(span, dtype=int).reshape(-1, 2).tolist()) for span in given(rows, 0)]
-        return [tuple((int(a), int(b)) for a, b in span) for span in spans]
-    # Pooled positions share the window equally; the last one may be shorter.
-    pool = -(-bases // max(1, n))
-    return [((min(i * pool, bases), min((i + 1) * pool, bases)),) for i in range(n)]
+def _base_span(name: str) -> tuple[tuple[int, ...], ...]:
+    """The bases of a node named as people count them: "5-8" is 4 to 8."""
+    first, _, last = name.partition("-")
+    return ((int(first) - 1, int(last)),)
 
 
 def _picture(item: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Explanations as things to look at: pictures in the paper's layout and self-contained pages."""

@@ -1,0 +1,151 @@
+"""A small training run in a process of its own, for tests that kill, starve or duplicate it.
+
+    python toy_training.py once FOLDER [--resume] [--steps-told] [setting=value ...]
+    python toy_training.py killed FOLDER KILLS SEED
+
+`once` trains and prints a line for every event and, at the end, the digest of the weights.
+`killed` trains once undisturbed, then in child processes that are killed with SIGKILL after a random
+number of lines and resumed until the run is through; it prints both digests and the kills survived.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import random
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet import distributed
+from lampnet.config import Config
+from lampnet.dataset import Dataset, Splits
+from lampnet.errors import LampnetError
+from lampnet.fitted import FittedModel
+from lampnet.fitting import fit
+from lampnet.training import Progress, Stopped
+
+SMALL = {
+    "model.width": 16,
+    "model.heads": 2,
+    "training.epochs": 6,
+    "training.batch_size": 16,
+    "training.warmup_steps": 10,
+    "training.threads": 1,
+    "training.patience": 0,
+    "training.checkpoint_minutes": 0,  # after every step
+}
+
+
+def toy_splits(rows: int = 220, seed: int = 0, unknown: float = 0.0) -> Splits:
+    """Word sets whose labels are noisy functions of a few words, `unknown` of the labels being unknown."""
+    draw = np.random.default_rng(seed)
+    words = (draw.random((rows, 40)) < 0.2).astype(np.float32)
+    labels = np.maximum(words[:, :6], words[:, 6:12] * (draw.random((rows, 6)) < 0.5))
+    labels[draw.random((rows, 6)) < unknown] = np.nan
+    data = Dataset(
+        name="toy",
+        kind="wordset",
+        rows=sparse.csr_matrix(words),
+        labels=sparse.csr_matrix(labels.astype(np.float32)),
+        label_names=tuple("abcdef"),
+    )
+    return Splits(train=data)
+
+
+def digest_of(model: FittedModel) -> str:
+    """One name for all weights, to the last bit."""
+    digest = hashlib.sha256()
+    for name, weight in sorted(model.network.state_dict().items()):
+        digest.update(name.encode() + weight.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def train(folder: Path, resume: bool, told: Any, changes: dict[str, Any], unknown: float = 0.0) -> FittedModel:
+    """Train the toy model; `told` gets a line an event."""
+
+    def hear(event: str, progress: Progress) -> None:
+        if event == "epoch":
+            record = progress.history[-1]
+            event = f"epoch {record.epoch} loss {record.loss!r} score {record.score!r}"
+        told(f"{event} at {progress.step}" if event in ("step", "resumed", "step back") else event)
+
+    config = Config().updated({**SMALL, **changes})
+    return fit(toy_splits(unknown=unknown), config, folder=folder, resume=resume, callback=hear)
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def once(arguments: argparse.Namespace) -> int:
+    changes = dict(setting.split("=", 1) for setting in arguments.settings)
+    unknown = float(changes.pop("unknown", 0))
+    try:
+        with distributed.joined() as us:
+            model = train(arguments.folder, arguments.resume, say, changes, unknown)
+            if us.leads:
+                say(f"weights {digest_of(model)}")
+    except Stopped as stopped:
+        say("stopped")
+        return 128 + stopped.signal_number
+    except LampnetError as fault:
+        say(f"error: {type(fault).__name__}: {fault}")
+        return 2
+    return 0
+
+
+def killed(arguments: argparse.Namespace) -> int:
+    say(digest_of(train(arguments.folder / "undisturbed", False, lambda line: None, {})))
+    moments, survived = random.Random(arguments.seed), 0
+    while True:
+        lines = moments.randrange(1, 9) if survived < arguments.kills else 10**9
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            with os.fdopen(writer, "w") as pipe:
+                model = train(arguments.folder / "killed", True, lambda line: print(line, file=pipe, flush=True), {})
+                print(digest_of(model), file=pipe, flush=True)
+            os._exit(0)
+        os.close(writer)
+        final = ""
+        with os.fdopen(reader) as pipe:
+            for number, line in enumerate(pipe, 1):
+                final = line.strip()
+                if number == lines:
+                    os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            survived += 1
+            continue
+        say(final)
+        say(str(survived))
+        return 0 if os.WIFEXITED(status) else 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("once")
+    one.add_argument("folder", type=Path)
+    one.add_argument("--resume", action="store_true")
+    one.add_argument("settings", nargs="*")
+    one.set_defaults(run=once)
+    many = commands.add_parser("killed")
+    many.add_argument("folder", type=Path)
+    many.add_argument("kills", type=int)
+    many.add_argument("seed", type=int)
+    many.set_defaults(run=killed)
+    arguments = parser.parse_args()
+    code: int = arguments.run(arguments)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
