@@ -182,7 +182,7 @@ class Trainer:
         if self.config.patience and progress.epoch - 1 - progress.best_epoch >= self.config.patience:
             progress.status = progress.status if progress.status != "running" else "early stop"
         self._checkpoint()
-        if distributed.total([float(bool(received))])[0]:
+        if progress.status == "running" and distributed.total([float(bool(received))])[0]:
             self._stop(received)
         return None
 

@@ -3,62 +3,47 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TOY = Path(__file__).with_name("toy_training.py")
-# Two threads on two cores would make the runs wait for each other; one is also what exactness is promised for.
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))  # the processes started here import these modules by name
 
-Start = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture(scope="session")
-def start() -> Iterator[Start]:
-    """Start a Python process whose output can be read; whatever is left of it at the end is killed."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: object, environment: dict[str, str] | None = None, **options: Any) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            env={**ENVIRONMENT, **(environment or {})},
-            **options,
-        )
-        started.append(process)
-        return process
-
-    yield run
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+from toy_process import ToyRun  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def train_toy(start: Start) -> Start:
-    """Start the toy training: `train_toy(folder, "--resume", "training.epochs=3")`."""
+def train_toy() -> Iterator[Callable[..., ToyRun]]:
+    """Start the toy training: `train_toy("once", folder, "resume", "training.epochs=3")`."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["warm_training"])
+    with pytest.MonkeyPatch.context() as patch:  # exactness is promised for a fixed number of threads
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
+        forkserver.ensure_running()
+    started: list[ToyRun] = []
 
-    def run(*arguments: object, **options: Any) -> subprocess.Popen[str]:
-        return start(TOY, "once", *arguments, **options)
+    def start(*arguments: object, file_limit: int = 0) -> ToyRun:
+        started.append(ToyRun(context, [str(argument) for argument in arguments], file_limit))
+        return started[-1]
 
-    return run
+    yield start
+    for run in started:
+        run.kill()
 
 
 @pytest.fixture(scope="session")
-def undisturbed(train_toy: Start, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def undisturbed(train_toy: Callable[..., ToyRun], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """What the toy training prints when nothing happens to it; the last line is the digest of its weights."""
-    output, _ = train_toy(tmp_path_factory.mktemp("undisturbed")).communicate()
-    lines = output.splitlines()
-    assert lines[-1].startswith("weights "), output
+    lines, code = train_toy("once", tmp_path_factory.mktemp("undisturbed")).end()
+    assert code == 0, lines
     return lines
 
 

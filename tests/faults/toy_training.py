@@ -1,6 +1,6 @@
 """A small training run in a process of its own, for tests that kill, starve or duplicate it.
 
-    python toy_training.py once FOLDER [--resume] [--steps-told] [setting=value ...]
+    python toy_training.py once FOLDER [resume] [setting=value ...]
     python toy_training.py killed FOLDER KILLS SEED
 
 `once` trains and prints a line for every event and, at the end, the digest of the weights.
@@ -84,11 +84,12 @@ def say(line: str) -> None:
 
 
 def once(arguments: argparse.Namespace) -> int:
-    changes = dict(setting.split("=", 1) for setting in arguments.settings)
+    resume = "resume" in arguments.settings
+    changes = dict(setting.split("=", 1) for setting in arguments.settings if setting != "resume")
     unknown = float(changes.pop("unknown", 0))
     try:
         with distributed.joined() as us:
-            model = train(arguments.folder, arguments.resume, say, changes, unknown)
+            model = train(arguments.folder, resume, say, changes, unknown)
             if us.leads:
                 say(f"weights {digest_of(model)}")
     except Stopped as stopped:
@@ -134,8 +135,7 @@ def main() -> int:
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("once")
     one.add_argument("folder", type=Path)
-    one.add_argument("--resume", action="store_true")
-    one.add_argument("settings", nargs="*")
+    one.add_argument("settings", nargs="*", help="resume or setting=value")
     one.set_defaults(run=once)
     many = commands.add_parser("killed")
     many.add_argument("folder", type=Path)
