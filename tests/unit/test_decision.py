@@ -112,7 +112,7 @@ def test_top_k_and_min_labels(proba: np.ndarray, k: int) -> None:
 
 
 def test_ties_take_the_first_labels() -> None:
-    assert TopK(2).apply(np.full((1, 4), 0.5)).tolist() == [[True, True, False, False]]
+    assert TopK(2).apply(np.full((1, 300), 0.5)).nonzero()[1].tolist() == [0, 1]
 
 
 def test_the_27_thresholds() -> None:
@@ -184,6 +184,22 @@ def test_per_label_thresholds_are_not_taken_for_noise() -> None:
     paper = choose_paper_thresholds(y, proba)
     for name, metric in METRICS.items():
         assert metric(new_y, best[name].apply(new_proba)) > metric(new_y, paper[name].apply(new_proba)) - 0.015
+
+
+def test_rare_labels_stay_near_the_global_threshold() -> None:
+    """Two labels whose own best threshold is 0.9, one of them seen once: the rare one is drawn back further."""
+    y, proba = sample(200, 4, seed=12)
+    y = np.hstack([y, np.zeros((200, 2))])
+    y[:50, 4], y[0, 5] = 1, 1
+    proba = np.hstack([proba, np.where(y[:, 4:] == 1, 0.93, 0.85)])
+    tally = decision._Tally(y, proba, np.arange(200) % 5)
+    families = decision._fill(tally)
+    thresholds = decision._LabelThresholds(tally)
+    overall = families[0][0][int(tally.scores("micro_f1", 0, len(families[0][0])).argmax())].value
+    none, some, all_of_it = thresholds.values("micro_f1", 0.0, [0.0, 5.0, 1e12])
+    assert none[4] == none[5] > 0.85
+    np.testing.assert_allclose(all_of_it, overall, atol=1e-6)
+    assert overall < some[5] < some[4] < none[4]
 
 
 def test_choice_is_repeatable_and_survives_few_rows() -> None:
