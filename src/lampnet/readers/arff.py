@@ -70,6 +70,11 @@ def read_arff(
     matrix, texts = _read_body(path, header, raw[header.data_start :])
     known = set(label_columns)
     features = [number for number in range(len(header.attributes)) if number not in known]
+    # One string beside numbers names the rows, as the image ids of NUS-WIDE do.
+    strings = [number for number in features if header.attributes[number].is_text]
+    ids = tuple(texts[strings[0]]) if len(strings) == 1 and len(features) > 1 and strings[0] in texts else None
+    if ids is not None:
+        features.remove(strings[0])
     y = _label_matrix(path, header, matrix, label_columns) if label_columns else None
     rows, kind = _rows(path, header, matrix, texts, features, kind)
     return Dataset(
@@ -79,6 +84,7 @@ def read_arff(
         labels=y,
         label_names=label_names,
         feature_names=tuple(header.attributes[number].name for number in features) if kind != "text" else None,
+        ids=ids,
     )
 
 
@@ -302,7 +308,7 @@ def _rows(
         return texts[features[0]], "text"
     if any(attribute.is_text for attribute in chosen):
         name = next(attribute.name for attribute in chosen if attribute.is_text)
-        raise FormatError(path, f"the string attribute {name!r} stands among other features; keep only one kind")
+        raise FormatError(path, f"{name!r} is one of several string attributes among the features; keep only one")
     x = matrix[:, features]
     if kind is None:
         binary = all(attribute.categories is not None and _counts_from_zero(attribute) for attribute in chosen)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -17,6 +19,8 @@ from scipy import sparse
 
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, did_you_mean
+from lampnet.readers.number_text import to_floats
+from lampnet.readers.source import read_bytes
 
 GRID, CELL = 3, 8
 SIZES = {"train": 2000, "valid": 400, "test": 400}
@@ -100,10 +104,23 @@ def planted_dependencies() -> tuple[Dependency, ...]:
 @lru_cache(maxsize=1)
 def _handwriting() -> tuple[np.ndarray, np.ndarray]:
     """uint8 (1797, 8, 8) images, from 0 to 255, and their digits, int64 (1797,)."""
+    found = find_spec("sklearn")
+    for place in (found.submodule_search_locations or ()) if found else ():
+        file = Path(place) / "datasets" / "data" / "digits.csv.gz"
+        if file.is_file():  # importing sklearn.datasets for it would take seconds
+            values = to_floats(read_bytes(file).replace(b"\n", b","), ",")
+            if values is not None and len(values) == 1797 * 65:
+                table = values.reshape(1797, 65)
+                return _as_bytes(table[:, :64].reshape(-1, CELL, CELL)), table[:, 64].astype(np.int64)
     from sklearn.datasets import load_digits
 
     loaded = load_digits()
-    return np.minimum(loaded.images * 16, 255).astype(np.uint8), loaded.target.astype(np.int64)
+    return _as_bytes(loaded.images), loaded.target.astype(np.int64)
+
+
+def _as_bytes(images: np.ndarray) -> np.ndarray:
+    pixels: np.ndarray = np.minimum(images * 16, 255).astype(np.uint8)
+    return pixels
 
 
 def _image_pools(seed: int, split: str) -> list[np.ndarray]:

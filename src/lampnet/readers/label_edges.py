@@ -1,7 +1,7 @@
 """Prior label graphs as edges between label numbers: trees, STRING interactions, lists of names.
 
-Every function returns int64 (E, 2), each undirected edge once with the smaller number first, ready for
-a label graph of given edges.
+Every function returns int64 (E, 2), ready for a label graph: an undirected edge once, the smaller number
+first; a tree's edges as (child, parent).
 """
 
 from __future__ import annotations

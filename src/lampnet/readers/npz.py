@@ -93,7 +93,7 @@ def _array(path: Path, stream: Any, size: int) -> np.ndarray:
             raise FormatError(path, "an array holds Python objects (a pickle), which are never loaded; save numbers")
         if count < 0 or count * dtype.itemsize > size:
             raise FormatError(path, f"an array states the shape {shape}, more than its {size} bytes hold")
-        values = np.frombuffer(stream.read(count * dtype.itemsize), dtype=dtype, count=count)
+        values = np.frombuffer(bytearray(stream.read(count * dtype.itemsize)), dtype=dtype, count=count)
         return values.reshape(shape[::-1]).T if fortran else values.reshape(shape)
     except FormatError:
         raise

@@ -238,15 +238,20 @@ def _input(
     for name in words:
         if name.strip().lower() in _TEXT_NAMES:
             return "text", (name,)
-    # Several words a value on average means prose; single words mean a category.
-    spaces = {
-        name: float(np.mean([str(value).strip().count(" ") for value in table.column(name)[:_LOOK]] or [0]))
-        for name in words
-    }
-    prose = max(spaces, key=lambda name: spaces[name], default=None)
-    if prose is not None and spaces[prose] >= 2:
+    # Values of several words that seldom repeat are prose; the same few words again are a category.
+    lengths = {name: _words_a_value(table.column(name)[:_LOOK]) for name in words}
+    prose = max(lengths, key=lambda name: lengths[name], default=None)
+    if prose is not None and lengths[prose] >= 2:
         return "text", (prose,)
     return "columns", ()
+
+
+def _words_a_value(sample: Sequence[Any]) -> float:
+    """Mean words of the values; 0 when half of them are repetitions."""
+    values = [str(value) for value in sample]
+    if not values or len(set(values)) * 2 <= len(values):
+        return 0.0
+    return float(np.mean([len(value.split()) for value in values]))
 
 
 def _separator(column: Any) -> str:
