@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lampnet.config import InputConfig
 from lampnet.errors import DataError
 from lampnet.inputs.dna import BASES, KMER, DnaEncoder, bases_of, reverse_complement
-from lampnet.inputs.nodes import with_edges
+from lampnet.inputs.nodes import NodeRows, with_edges
 
 random = np.random.default_rng(0)
 PAIR = dict(zip("ACGTN", "TGCAN", strict=True))
@@ -122,3 +122,16 @@ def test_windows_that_do_not_fit_are_refused(rows, message):
     encoder = DnaEncoder(InputConfig()).fit(["ACGT"])
     with pytest.raises(DataError, match=message):
         encoder.encode(rows)
+
+
+def test_a_longer_neighbour_in_the_batch_changes_nothing():
+    bases = random.integers(0, 4, (17, 1), dtype=np.uint8)
+    ragged = NodeRows(offsets=np.array([0, 5, 17]), vectors=bases)
+    module = DnaEncoder(InputConfig(filter_bases=5, pool=3)).embedding(8)
+    torch.nn.init.constant_(module.convolution.bias, 0.5)  # so that silence is not zero by chance
+    with torch.inference_mode():
+        together, present, _ = module(ragged.batch(np.array([0, 1])))
+        alone, own, _ = module(ragged.batch(np.array([0])))
+    assert present[0].tolist() == [True, True, False, False]
+    assert own.tolist() == [[True, True]]
+    torch.testing.assert_close(together[0, :2], alone[0])
