@@ -1,0 +1,78 @@
+"""`lampnet reproduce`: the paper's tables, run again with lampnet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lampnet.cli.options import DataRoot, settings_of
+
+
+def command(
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option("--dataset", metavar="NAME", help="Only this data set (may be repeated).", show_default=False),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="Only this system, e.g. fmp-fc, lamp, logistic; or baselines, variants, all (may be repeated).",
+            show_default=False,
+        ),
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", help="How many seeds a row; by default 1 to 5.", show_default=False)
+    ] = None,
+    seed: Annotated[
+        list[int] | None, typer.Option("--seed", help="Only this seed (may be repeated).", show_default=False)
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go.")] = Path("results"),
+    page: Annotated[Path, typer.Option("--page", metavar="FILE", help="The page of tables.")] = Path("docs/results.md"),
+    time_budget: Annotated[
+        str, typer.Option("--time-budget", metavar="60m", help="Time that each run may take to fit.")
+    ] = "60m",
+    again: Annotated[bool, typer.Option("--again", help="Run what is there already, too.")] = False,
+    page_only: Annotated[bool, typer.Option("--page-only", help="Run nothing; write the page from DIR.")] = False,
+    speed: Annotated[bool, typer.Option("--speed", help="Measure the speed table instead.")] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="For trials: change a setting; use another DIR.", show_default=False
+        ),
+    ] = None,
+    data_root: DataRoot = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while running.")] = False,
+) -> None:
+    """Run what is missing of the paper's tables and write the page that shows them.
+
+    Results are files, DIR/DATASET--SYSTEM--seedK.json; those that are there are not run again, so a run that
+    was stopped goes on where it was.
+    """
+    from rich.console import Console
+
+    from lampnet.cli.compare import typed_settings
+    from lampnet.duration import seconds_of
+    from lampnet.experiments.reproduce import plan, reproduce
+    from lampnet.experiments.results_page import write_page
+
+    aside = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(sentence: str) -> None:
+        if not quiet:
+            aside.print(sentence, markup=False)
+
+    changes = typed_settings(settings_of(settings))
+    if speed and not page_only:
+        from lampnet.experiments.speed_table import measure_into
+
+        measure_into(out, dataset or (), data_root=data_root, settings=changes, say=say)
+    elif not page_only:
+        tasks = plan(dataset or (), model or (), seeds, seed or ())
+        budget = seconds_of(time_budget)
+        reproduce(tasks, out, data_root=data_root, time_budget=budget, settings=changes, again=again, say=say)
+    write_page(out, page, page.parent / "research-notes.md")
+    say(f"the tables are in {page}")

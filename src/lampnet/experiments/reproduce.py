@@ -1,0 +1,186 @@
+"""Run what is missing of the paper's tables, one result file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lampnet.baselines import REGISTRY
+from lampnet.data_source import Source
+from lampnet.errors import ConfigError, DataError, LampnetError, did_you_mean
+from lampnet.experiments.material import Material, open_material
+from lampnet.experiments.protocol import Say, run
+from lampnet.experiments.result_files import file_name, read_result, write_result
+from lampnet.experiments.systems import SYSTEMS, check_settings, chosen_systems
+from lampnet.readers.registry import NAMES
+
+#: Data sets in the order in which they are run, and over how many seeds; SIDER's seeds are random splits.
+SEEDS: dict[str, int] = {
+    "bibtex": 3,
+    "reuters21578": 3,
+    "sider": 5,
+    "delicious": 1,
+    "yeast_chipexo": 1,
+    "emotions": 3,
+    "scene": 3,
+    "mediamill": 1,
+    "corel5k": 1,
+    "tox21": 1,
+    "goemotions": 1,
+    "imdb": 1,
+}
+#: Names that stand for several systems.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "baselines": tuple(REGISTRY),
+    "variants": ("emb-el", "emb-fc", "emb-pr", "fmp-el", "fmp-fc", "fmp-pr"),
+    "all": tuple(SYSTEMS),
+}
+#: Without a choice: everything but the paper's own settings, which are for a graphics card.
+DEFAULT_SYSTEMS = ("lamp", *GROUPS["baselines"], *GROUPS["variants"], "lamp-paper-form")
+TIME_BUDGET = 3600.0
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row and one seed."""
+
+    dataset: str
+    system: str
+    seed: int
+
+    def path(self, folder: Path) -> Path:
+        return folder / file_name(self.dataset, self.system, self.seed)
+
+    def command(self) -> str:
+        """What runs it again.
+
+        >>> Task("bibtex", "fmp-fc", 1).command()
+        'lampnet reproduce --dataset bibtex --model fmp-fc --seed 1 --again'
+        """
+        return f"lampnet reproduce --dataset {self.dataset} --model {self.system} --seed {self.seed} --again"
+
+
+def plan(
+    datasets: Sequence[str] = (),
+    models: Sequence[str] = (),
+    seeds: int | None = None,
+    only_seeds: Sequence[int] = (),
+) -> list[Task]:
+    """Which rows and seeds were asked for.
+
+    Parameters
+    ----------
+    datasets, models : sequences of names
+        Empty for all of `SEEDS` and for `DEFAULT_SYSTEMS`; models may be groups.
+    seeds : int, optional
+        Seeds 0 to seeds - 1; by default as many as `SEEDS` says.
+    only_seeds : sequence of int
+        These seeds instead.
+
+    >>> [(t.system, t.seed) for t in plan(["emotions"], ["lamp", "constant"], seeds=2)]
+    [('lamp', 0), ('constant', 0), ('lamp', 1), ('constant', 1)]
+    """
+    if seeds is not None and seeds < 1:
+        raise ConfigError(f"--seeds {seeds} must be at least 1")
+    for dataset in datasets:
+        if dataset not in NAMES:
+            raise DataError(f"there is no data set named {dataset!r}; {did_you_mean(dataset, NAMES)}")
+    names = [part for name in (models or DEFAULT_SYSTEMS) for part in GROUPS.get(name, (name,))]
+    systems = [chosen.name for chosen in chosen_systems(names)]
+    tasks = []
+    for dataset in dict.fromkeys(datasets or SEEDS):
+        count = seeds if seeds is not None else SEEDS.get(dataset, 1)
+        # Seeds outside, systems inside: the data are read and encoded once a seed.
+        for seed in only_seeds or range(count):
+            tasks += [Task(dataset, system, seed) for system in systems]
+    return tasks
+
+
+def reproduce(
+    tasks: Iterable[Task],
+    folder: Path,
+    *,
+    data_root: str | None = None,
+    time_budget: float = TIME_BUDGET,
+    settings: Mapping[str, Any] | None = None,
+    again: bool = False,
+    say: Say = lambda sentence: None,
+    open_data: Callable[[Source, int], Material] = open_material,
+) -> list[Path]:
+    """Run the tasks whose result is not there; every result is on disk as soon as it is known.
+
+    A run that is stopped goes on with the next missing result when it is started again. A data set that
+    cannot be read is told, and the others go on; so is a method that cannot learn from the rows.
+
+    Returns
+    -------
+    list of Path
+        The files written now.
+    """
+    tasks = list(tasks)
+    check_settings(chosen_systems([task.system for task in tasks]), settings)
+    missing = [task for task in tasks if again or not task.path(folder).exists()]
+    say(f"{len(tasks) - len(missing)} of {len(tasks)} results are there; {len(missing)} to run")
+    _tell_of_other_settings([task for task in tasks if task not in missing], folder, settings, say)
+    written: list[Path] = []
+    opened: tuple[tuple[str, int], Material] | None = None
+    unreadable: set[tuple[str, int]] = set()
+    for number, task in enumerate(missing, start=1):
+        key = (task.dataset, task.seed)
+        if key in unreadable:
+            continue
+        try:
+            if opened is None or opened[0] != key:
+                opened = key, open_data(Source(data=task.dataset, root=data_root), task.seed)
+        except LampnetError as problem:
+            unreadable.add(key)
+            say(f"{task.dataset} is left out: {problem}")
+            continue
+        say(f"[{number} of {len(missing)}] {task.dataset}, {task.system}, seed {task.seed}")
+        try:
+            result = run(task.system, opened[1], time_budget=time_budget, settings=settings, say=say)
+        except LampnetError as problem:
+            say(f"{task.system} on {task.dataset} is left out: {problem}")
+            continue
+        # The result is filed under the name that was asked for, so that it is found again.
+        written.append(write_result(folder, result | {"dataset": task.dataset, "command": task.command()}))
+    return written
+
+
+def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> list[str]:
+    """Which settings of a stored LaMP result differ from what lampnet would use now.
+
+    >>> other_settings({"system": "constant", "finished": True})
+    []
+    """
+    known = SYSTEMS.get(str(result.get("system")))
+    if known is None or not known.is_lamp or not result.get("finished"):
+        return []
+    graph = result["config"].get("label_graph", "cooccurrence")
+    now = _flat(known.config(graph if graph in ("tree", "given") else "cooccurrence", settings).to_json())
+    then = _flat(result["config"])
+    ignored = {"training.seed", "training.time_budget", "training.threads"}
+    return sorted(name for name in now.keys() | then.keys() if name not in ignored and now.get(name) != then.get(name))
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, Mapping):
+            flat |= {f"{name}.{key}": _listed(item) for key, item in value.items()}
+        else:
+            flat[name] = _listed(value)
+    return flat
+
+
+def _listed(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _tell_of_other_settings(tasks: Sequence[Task], folder: Path, settings: Mapping[str, Any] | None, say: Say) -> None:
+    for task in tasks:
+        changed = other_settings(read_result(task.path(folder)), settings)
+        if changed:
+            say(f"{task.path(folder).name} was made with other settings ({', '.join(changed)}); --again runs it anew")

@@ -1,0 +1,276 @@
+"""`docs/results.md`: the paper's tables with lampnet's rows beside them, made from result files alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lampnet.errors import FormatError
+from lampnet.experiments import paper_tables
+from lampnet.experiments.compare import SCORES
+from lampnet.experiments.protocol import RANKING
+from lampnet.experiments.reproduce import SEEDS, other_settings
+from lampnet.experiments.result_files import SPEED_FILE, Cell, Summary, read_results, table, write_whole
+from lampnet.experiments.speed_table import speed_section
+from lampnet.experiments.systems import SYSTEMS
+from lampnet.experiments.targets import judge
+from lampnet.metrics import METRICS
+from lampnet.readers.registry import NAMES, describe
+
+#: The metrics in the order of the paper's tables.
+PAPER_ORDER = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy")
+#: Which of our systems stands beside which row of the paper.
+BESIDE = {
+    "RNN Seq2Seq": "seq2seq",
+    "SVM": "svm",
+    "Emb + MLP": "mlp",
+    **{system.title: name for name, system in SYSTEMS.items() if name[:4] in ("emb-", "fmp-")},
+}
+_TITLES = {
+    "example_f1": "Table 1: example-F1 (ebF1)",
+    "micro_f1": "Table 2: micro-F1 (miF1)",
+    "macro_f1": "Table 3: macro-F1 (maF1)",
+    "subset_accuracy": "Appendix: subset accuracy (ACC)",
+    "hamming_accuracy": "Appendix: Hamming accuracy (HA)",
+}
+_HEAD = """# Results
+
+This page is written by `lampnet reproduce` from the files in `results/`; no number on it was typed by hand.
+`lampnet reproduce --page-only` writes it again, and every result file names the command that runs it again.
+
+All systems go through the same code: the same training, validation and test rows, the same features for all
+baselines as for LaMP's own first opinions, settings tuned on validation rows, decisions chosen on validation
+rows, scores on test rows. Where a table gives `mean ± spread`, the spread is the standard deviation over seeds.
+Test labels are used for no choice, except in the tables called "oracle", which say so.
+
+- **The paper's protocol**: for each metric the best of 27 global thresholds on validation rows.
+- **Best decision**: for each metric the best on validation rows of: thresholds, a threshold for each label, top-k,
+  expected F1.
+- **maAUC, miAUC, mAP**: area under the ROC curve (mean over labels; all entries together) and mean average
+  precision. They need no decision, and show what F1 hides where a constant guess already scores high.
+- The row `constant` guesses the label frequencies for every row: what a score is worth shows only beside it.
+"""
+
+
+def write_page(folder: Path, page: Path, notes: Path | None = None) -> None:
+    """Write the page from the results in `folder`; `notes` is a hand-written section, where there is one."""
+    speed = _read_speed(folder / SPEED_FILE)
+    written = notes.read_text(encoding="utf-8") if notes is not None and notes.is_file() else ""
+    write_whole(page, results_page(read_results(folder), speed, written))
+
+
+def results_page(results: Sequence[Mapping[str, Any]], speed: Mapping[str, Any] | None = None, notes: str = "") -> str:
+    """The page as Markdown."""
+    summary = Summary(results)
+    datasets = [name for name in (*SEEDS, *summary.datasets()) if name in summary.datasets()]
+    datasets = list(dict.fromkeys(datasets))
+    parts = [_HEAD, _machines(results)]
+    if not results:
+        parts.append("There are no results yet; run `lampnet reproduce`.")
+    else:
+        parts += [_targets(summary), _paper_section(summary, datasets)]
+        parts += ["## Every data set", *(_dataset_section(summary, dataset) for dataset in datasets)]
+    if speed is not None:
+        parts.append(speed_section(speed))
+    if notes.strip():
+        parts.append(notes.strip())
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def _machines(results: Sequence[Mapping[str, Any]]) -> str:
+    seen = dict.fromkeys(
+        f"{m['cpu']}, {m['cores']} cores ({m['threads']} torch threads), Python {m['python']}, torch {m['torch']}"
+        for m in (result["machine"] for result in results)
+    )
+    versions = dict.fromkeys(str(result["version"]) for result in results)
+    if not seen:
+        return ""
+    return f"Measured with lampnet {', '.join(versions)} on: {'; '.join(seen)}."
+
+
+def _targets(summary: Summary) -> str:
+    judged = judge(summary)
+    known = [target for target in judged if target.reached is not None]
+    rows = [
+        [
+            _title(target.dataset),
+            SCORES[target.score],
+            target.asked,
+            target.measured,
+            "not measured" if target.reached is None else "reached" if target.reached else "**missed**",
+        ]
+        for target in judged
+    ]
+    count = sum(bool(target.reached) for target in known)
+    intro = (
+        f"Scores under the best decision. {count} of {len(known)} measured targets are reached; "
+        f"{len(judged) - len(known)} are not measured."
+    )
+    return f"## Targets\n\n{intro}\n\n" + table(["data", "score", "target", "measured", ""], rows)
+
+
+def _paper_section(summary: Summary, datasets: Sequence[str]) -> str:
+    shown = [name for name in paper_tables.DATASETS if name in datasets]
+    if not shown:
+        return ""
+    parts = [
+        "## The paper's tables",
+        "Each cell: the published score, then lampnet's under the paper's protocol, then the difference to the "
+        "published one. Rows that the paper does not have are compared with the best published score of the column. "
+        "RNN Seq2Seq is scored by the label sets it names itself. The published systems ran with d=512 on a graphics "
+        "card.",
+    ]
+    parts += [_paper_table(summary, metric, shown) for metric in PAPER_ORDER]
+    return "\n\n".join(parts)
+
+
+def _paper_table(summary: Summary, metric: str, datasets: Sequence[str]) -> str:
+    rows = []
+    misprints: dict[str, None] = {}
+    for published in paper_tables.systems(metric):
+        cells = [published]
+        for dataset in datasets:
+            value = paper_tables.paper_score(metric, published, dataset)
+            note = paper_tables.misprint(metric, published, dataset)
+            if note is not None:
+                misprints[f"{paper_tables.DATASETS[dataset]}: {note}"] = None
+            ours = _our_score(summary, dataset, BESIDE.get(published), metric)
+            cells.append(_beside(None if value is None else (value, note is not None), ours))
+        rows.append(cells)
+    best = [paper_tables.best_paper_score(metric, dataset) for dataset in datasets]
+    rows.append(["**best published**", *("–" if b is None else f"**{b[1]:.3f}**" for b in best)])
+    extra = [name for name in SYSTEMS if name not in BESIDE.values() and any(summary.has(d, name) for d in datasets)]
+    for name in extra:
+        cells = [f"{SYSTEMS[name].title} (`{name}`)"]
+        for dataset, published_best in zip(datasets, best, strict=True):
+            ours = _our_score(summary, dataset, name, metric)
+            late = summary.unfinished(dataset, name)
+            difference = "" if ours is None or published_best is None else f" ({ours.mean - published_best[1]:+.3f})"
+            cells.append(late or ("–" if ours is None else f"{ours}{difference}"))
+        rows.append(cells)
+    notes = "".join(f"\n\n\\* {note}" for note in misprints)
+    headings = ["system", *(paper_tables.DATASETS[dataset] for dataset in datasets)]
+    return f"### {_TITLES[metric]}\n\n{table(headings, rows)}{notes}"
+
+
+def _our_score(summary: Summary, dataset: str, system: str | None, metric: str) -> Cell | None:
+    if system is None:
+        return None
+    # The paper scores the label sets that RNN Seq2Seq names itself; thresholds are for probabilities.
+    own = all("own_sets" in run for run in summary.runs(dataset, system))
+    return summary.score(dataset, system, metric, "own_sets" if own else "paper")
+
+
+def _beside(published: tuple[float, bool] | None, ours: Cell | None) -> str:
+    if published is None:
+        return "–" if ours is None else f"– / {ours}"
+    value, misprinted = published
+    mark = "\\*" if misprinted else ""
+    if ours is None:
+        return f"{value:.3f}{mark}"
+    difference = "" if misprinted else f" ({ours.mean - value:+.3f})"
+    return f"{value:.3f}{mark} / {ours}{difference}"
+
+
+def _dataset_section(summary: Summary, dataset: str) -> str:
+    systems = [name for name in SYSTEMS if summary.has(dataset, name)]
+    first = summary.rows[dataset, systems[0]][0]["data"]
+    rows = first["rows"]
+    facts = (
+        f"{rows['train']:,} training, {rows['valid']:,} validation and {rows['test']:,} test rows; "
+        f"{first['labels']} labels; prior label graph: {first['prior_graph']}."
+    )
+    if dataset in NAMES:
+        facts += f" Split: {describe(dataset).parts}."
+    if dataset == "yeast_chipexo":
+        facts += " It stands in for the paper's TFBS data, which are not public; no published score belongs beside it."
+    parts = [f"### {_title(dataset)}", facts]
+    parts += ["Best decision for each metric, chosen on validation rows:", _score_table(summary, dataset, systems)]
+    rules = _rules(summary, dataset)
+    if rules:
+        parts.append(rules)
+    parts += ["The paper's protocol:", _metric_table(summary, dataset, systems, "paper")]
+    parts += [
+        "Oracle, thresholds chosen on the TEST rows (an upper bound; nothing was chosen by it):",
+        _metric_table(summary, dataset, systems, "oracle"),
+    ]
+    parts.append(_other_settings_note(summary, dataset, systems))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _score_table(summary: Summary, dataset: str, systems: Sequence[str]) -> str:
+    names = [*PAPER_ORDER, *RANKING]
+    best = {name: _highest(summary.score(dataset, system, name) for system in systems) for name in names}
+    headings = ["system", *(SCORES[name] for name in names), "seeds", "fit, minutes", "predict, s", "weights"]
+    rows = []
+    for system in systems:
+        late = summary.unfinished(dataset, system)
+        if late is not None:
+            rows.append([f"`{system}`", late, *[""] * (len(headings) - 2)])
+            continue
+        cells = [_marked(summary.score(dataset, system, name), best[name]) for name in names]
+        fit, predict = summary.minutes(dataset, system), summary.minutes(dataset, system, "predict")
+        weights = summary.weights(dataset, system)
+        assert fit is not None
+        assert predict is not None
+        assert weights is not None
+        cost = [str(fit.seeds), f"{fit.mean:.2f}", f"{60 * predict.mean:.1f}", f"{weights.mean:,.0f}"]
+        rows.append([f"`{system}`", *cells, *cost])
+    return table(headings, rows)
+
+
+def _metric_table(summary: Summary, dataset: str, systems: Sequence[str], group: str) -> str:
+    best = {m: _highest(summary.score(dataset, system, m, group) for system in systems) for m in METRICS}
+    rows = []
+    for system in systems:
+        late = summary.unfinished(dataset, system)
+        cells = [late or "", *[""] * (len(PAPER_ORDER) - 1)] if late else []
+        cells = cells or [_marked(summary.score(dataset, system, m, group), best[m]) for m in PAPER_ORDER]
+        rows.append([f"`{system}`", *cells])
+    return table(["system", *(SCORES[m] for m in PAPER_ORDER)], rows)
+
+
+def _rules(summary: Summary, dataset: str) -> str:
+    runs = summary.runs(dataset, "lamp")
+    if not runs:
+        return ""
+    chosen = "; ".join(f"{SCORES[m]}: {runs[0]['decisions'][m]}" for m in PAPER_ORDER)
+    return f"Rules that `lamp` chose (seed {runs[0]['seed']}): {chosen}."
+
+
+def _other_settings_note(summary: Summary, dataset: str, systems: Sequence[str]) -> str:
+    changed: dict[str, set[str]] = {}
+    for system in systems:
+        for run in summary.runs(dataset, system):
+            for name in other_settings(run):
+                changed.setdefault(system, set()).add(name)
+    if not changed:
+        return ""
+    listed = "; ".join(f"`{system}` ({', '.join(sorted(names))})" for system, names in changed.items())
+    return f"Made with other settings than this version's defaults: {listed}."
+
+
+def _highest(cells: Iterable[Cell | None]) -> float | None:
+    return max((cell.mean for cell in cells if cell is not None), default=None)
+
+
+def _marked(cell: Cell | None, best: float | None) -> str:
+    if cell is None:
+        return "–"
+    return f"**{cell}**" if cell.mean == best else str(cell)
+
+
+def _title(dataset: str) -> str:
+    return describe(dataset).title.partition(":")[0] if dataset in NAMES else dataset
+
+
+def _read_speed(path: Path) -> Mapping[str, Any] | None:
+    if not path.is_file():
+        return None
+    try:
+        speed = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as fault:
+        raise FormatError(path, f"the speed table cannot be read ({fault}); delete it and measure again") from None
+    return speed if isinstance(speed, dict) else None

@@ -1,0 +1,81 @@
+"""What lampnet set out to reach (`targets.json`), and whether its results do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from itertools import pairwise
+from typing import Any
+
+from lampnet.baselines import REGISTRY
+from lampnet.experiments.result_files import Cell, Summary
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One target: what was asked, what was measured, and `reached` (None where no result is there)."""
+
+    dataset: str
+    score: str
+    asked: str
+    measured: str
+    reached: bool | None
+
+
+@cache
+def targets() -> dict[str, Any]:
+    """The file as it is: `reach`, `order` and `above_every_baseline`."""
+    text = resources.files("lampnet.experiments").joinpath("targets.json").read_text(encoding="utf-8")
+    whole: dict[str, Any] = json.loads(text)
+    return whole
+
+
+def judge(summary: Summary) -> list[Judged]:
+    """All targets against the results, each score under the decision that validation rows chose for it."""
+    given = targets()
+    judged = [
+        _reached(summary, target["dataset"], target["system"], score, value)
+        for target in given["reach"]
+        for score, value in target["scores"].items()
+    ]
+    judged += [_ordered(summary, target["dataset"], target["score"], target["systems"]) for target in given["order"]]
+    above = given["above_every_baseline"]
+    judged += [
+        _above(summary, dataset, above["system"], score) for dataset in above["datasets"] for score in above["scores"]
+    ]
+    return judged
+
+
+def _reached(summary: Summary, dataset: str, system: str, score: str, value: float) -> Judged:
+    found = summary.score(dataset, system, score)
+    asked = f"{system} at least {value:g}"
+    if found is None:
+        return Judged(dataset, score, asked, "no result yet", None)
+    # Compared as the table shows them, so that no reader finds 0.520 called a miss of 0.52.
+    return Judged(dataset, score, asked, f"{found} ({found.mean - value:+.3f})", round(found.mean, 3) >= value)
+
+
+def _ordered(summary: Summary, dataset: str, score: str, systems: Sequence[str]) -> Judged:
+    asked = " above ".join(systems)
+    found = [summary.score(dataset, system, score) for system in systems]
+    known = [cell for cell in found if cell is not None]
+    if len(known) < len(systems):
+        return Judged(dataset, score, asked, "no result yet", None)
+    falling = all(first.mean > second.mean for first, second in pairwise(known))
+    return Judged(dataset, score, asked, ", ".join(str(cell) for cell in known), falling)
+
+
+def _above(summary: Summary, dataset: str, system: str, score: str) -> Judged:
+    asked = f"{system} above every baseline"
+    own = summary.score(dataset, system, score)
+    rivals: list[tuple[str, Cell]] = [
+        (name, cell) for name in REGISTRY if (cell := summary.score(dataset, name, score)) is not None
+    ]
+    if own is None or not rivals:
+        return Judged(dataset, score, asked, "no result yet", None)
+    name, best = max(rivals, key=lambda pair: pair[1].mean)
+    measured = f"{own}; {name} {best} ({own.mean - best.mean:+.3f})"
+    return Judged(dataset, score, asked, measured, own.mean > best.mean)

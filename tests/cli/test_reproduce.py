@@ -1,0 +1,49 @@
+"""`lampnet reproduce` runs, resumes and writes its page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lampnet.cli.app import run
+
+
+def test_run_resume_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    where = ["--out", str(out), "--page", str(page)]
+    asked = ["reproduce", "--dataset", "digits", "--model", "constant", *where]
+    assert run([*asked, "--seeds", "2"]) == 0
+    assert "0 of 2 results are there; 2 to run" in capsys.readouterr().err
+    files = sorted(path.name for path in out.iterdir())
+    assert files == ["digits--constant--seed0.json", "digits--constant--seed1.json"]
+    stored = json.loads((out / files[1]).read_text())
+    assert stored["seed"] == 1
+    assert stored["data"]["rows"] == {"train": 2000, "valid": 400, "test": 400}
+    text = page.read_text()
+    assert "### Digit scenes" in text
+    assert run([*asked, "--seeds", "2"]) == 0
+    assert "2 of 2 results are there; 0 to run" in capsys.readouterr().err
+    (out / files[1]).unlink()
+    assert run(["reproduce", "--page-only", "--quiet", *where]) == 0
+    assert capsys.readouterr().err == ""
+    assert sorted(path.name for path in out.iterdir()) == files[:1]
+    assert page.read_text() != text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--dataset", "bibtx"], "did you mean 'bibtex'"),
+        (["--dataset", "digits", "--model", "fpm-fc"], "did you mean 'fmp-fc'"),
+        (["--dataset", "digits", "--seeds", "0"], "at least 1"),
+    ],
+)
+def test_mistakes_are_explained(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    where = ["--out", str(tmp_path / "results"), "--page", str(tmp_path / "page.md")]
+    assert run(["reproduce", *where, *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
