@@ -202,28 +202,46 @@ def recorded_batches(model: FittedModel, data: Dataset) -> Iterator[tuple[np.nda
         start += len(places)
 
 
-def attention_of_row(output: Output, b: int, n_labels: int, n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """All attention of one row: float32 (T, H, L, S), (T, H, L, L), and bool (L,) who took part."""
-    assert output.to_input is not None
-    assert output.to_labels is not None
-    own = np.arange(n_labels) if output.candidates is None else output.candidates[b].numpy()
-    heads = output.to_input[0].shape[1]
-    steps = len(output.to_input)
-    to_input = np.zeros((steps, heads, n_labels, n_nodes), dtype=np.float32)
-    to_labels = np.zeros((steps, heads, n_labels, n_labels), dtype=np.float32)
-    for t in range(steps):
-        from_nodes = output.to_input[t]
-        to_input[t][:, own] = from_nodes[min(b, len(from_nodes) - 1), :, :, :n_nodes].float().numpy()
-        heard = output.to_labels[t][b].float().numpy()
-        if heard.shape[-1] == 1 and len(own) > 1:  # an edgeless graph: every label hears only itself
-            to_labels[t][:, own, own] = 1.0
-        else:
-            to_labels[t][:, own[:, None], own] = heard
-    taking_part = np.zeros(n_labels, dtype=bool)
-    taking_part[own] = True
-    if n_nodes == 0:
-        to_input[:] = 0.0
-    return to_input, to_labels, taking_part
+class RowAttention:
+    """All attention of one row of a recorded batch, kept among the M labels that took part."""
+
+    def __init__(self, output: Output, b: int, n_labels: int, n_nodes: int | None = None) -> None:
+        assert output.to_input is not None
+        assert output.to_labels is not None
+        own = np.arange(n_labels) if output.candidates is None else output.candidates[b].numpy()
+        self.own = own  # (M,) label numbers
+        self.place = np.full(n_labels, -1, dtype=np.int64)  # where a label stands among them
+        self.place[own] = np.arange(len(own))
+        rows = [x[min(b, len(x) - 1)] for x in output.to_input]
+        self._to_input = np.stack([x[:, :, :n_nodes].float().numpy() for x in rows])  # (T, H, M, S)
+        self._to_labels = np.stack([x[b].float().numpy() for x in output.to_labels])  # (T, H, M, M) or (.., M, 1)
+        self.edgeless = self._to_labels.shape[-1] == 1 and len(own) > 1
+
+    def to_input(self, labels: np.ndarray) -> np.ndarray:
+        """float32 (T, H, K, S); zeros for labels that took no part."""
+        there = self.place[labels] >= 0
+        chosen: np.ndarray = np.where(there[:, None], self._to_input[:, :, self.place[labels]], np.float32(0))
+        return chosen
+
+    def to_labels(self, labels: np.ndarray) -> np.ndarray:
+        """float32 (T, H, K, K)."""
+        place = self.place[labels]
+        there = place >= 0
+        if self.edgeless:  # every label hears only itself
+            steps, heads = self._to_labels.shape[:2]
+            return np.broadcast_to(np.diag(there.astype(np.float32)), (steps, heads, len(place), len(place))).copy()
+        open_pairs = there[:, None] & there
+        chosen: np.ndarray = np.where(open_pairs, self._to_labels[:, :, place[:, None], place], np.float32(0))
+        return chosen
+
+    def heard(self, label: int) -> np.ndarray:
+        """float32 (M,): how much a label listened to each of `own` but itself, mean over steps and heads."""
+        at = self.place[label]
+        if at < 0 or self.edgeless:
+            return np.zeros(len(self.own), dtype=np.float32)
+        mean: np.ndarray = self._to_labels[:, :, at].mean(axis=(0, 1))
+        mean[at] = 0.0
+        return mean
 
 
 def checked_rows(data: Dataset, rows: Sequence[int] | None) -> np.ndarray:
@@ -262,10 +280,10 @@ def _explain_row(
 ) -> Explanation:
     nodes, shown = describe_input(model.encoder, one.rows)
     stages = stage_probabilities(output)[b]
-    to_input, to_labels, taking_part = attention_of_row(output, b, len(model.label_names), len(nodes))
+    attention = RowAttention(output, b, len(model.label_names), len(nodes))
     positive = chosen if truth is None else chosen | (np.nan_to_num(truth) > 0)
-    play = labels_in_play(stages, proba, positive, to_labels.mean(axis=(0, 1)), wanted, limits[0])
-    to_input = to_input[:, :, play]
+    play = labels_in_play(stages, proba, positive, attention, wanted, limits[0])
+    to_input = attention.to_input(play)
     # The nodes that matter to any label in play at any step, in the row's own order.
     weight = to_input.mean(axis=1).max(axis=(0, 1), initial=0.0)
     kept = np.sort(np.argsort(-weight, kind="stable")[: limits[1]])
@@ -288,8 +306,8 @@ def _explain_row(
         rule=rule.describe(),
         truth=None if truth is None else truth[play],
         to_input=to_input[..., kept],
-        to_labels=to_labels[:, :, play][..., play],
-        listening=taking_part[play],
+        to_labels=attention.to_labels(play),
+        listening=attention.place[play] >= 0,
         note=STRANDS if two_views else "",
     )
 
@@ -298,7 +316,7 @@ def labels_in_play(
     stages: np.ndarray,
     proba: np.ndarray,
     positive: np.ndarray,
-    heard: np.ndarray,
+    attention: RowAttention,
     wanted: Sequence[int],
     most: int,
 ) -> np.ndarray:
@@ -312,8 +330,7 @@ def labels_in_play(
     stages : float (G, L)
     proba : float (L,)
     positive : bool (L,)
-    heard : float (L, L)
-        Mean label-to-label attention.
+    attention : RowAttention
     wanted : label numbers
     most : int
     """
@@ -321,8 +338,11 @@ def labels_in_play(
     by_proba = np.argsort(-proba, kind="stable")
     marked = [int(i) for i in by_proba if positive[i]]
     enough = min(n_labels, most, max(FEWEST_LABELS, len(marked) + 6))
-    others = heard * (1 - np.eye(n_labels, dtype=heard.dtype))
-    spoke = [int(j) for i in marked for j in np.argsort(-others[i], kind="stable")[:2] if others[i, j] > 0]
+    spoke = []
+    for label in marked[:most]:
+        heard = attention.heard(label)
+        loudest = np.argsort(-heard, kind="stable")[:2]
+        spoke += [int(attention.own[j]) for j in loudest if heard[j] > 0]
     moved = np.abs(np.diff(stages, axis=0)).max(axis=0, initial=0.0) if len(stages) > 1 else proba
     order = [*wanted, *marked, *spoke, *(int(i) for i in np.argsort(-moved, kind="stable"))]
     chosen = list(dict.fromkeys(order))[: max(enough, min(len(set(wanted)), most))]

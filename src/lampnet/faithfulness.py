@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from lampnet.dataset import Dataset
-from lampnet.explain import attention_of_row, checked_rows, decision_rule
+from lampnet.explain import RowAttention, checked_rows, decision_rule
 from lampnet.fitted import FittedModel
 from lampnet.model import Neighbours
 from lampnet.prediction import Examples, probabilities
@@ -157,9 +157,7 @@ class _Chosen:
     numbers: np.ndarray  # (K,)
     proba: np.ndarray  # (K,)
     to_nodes: np.ndarray  # (K, S)
-    to_labels: np.ndarray  # (K, L)
-    taking_part: np.ndarray  # (L,)
-    place: np.ndarray  # (L,) where a label stands among the candidates
+    attention: RowAttention
 
 
 def _surest(model: FittedModel, examples: Examples, row: int, chosen: np.ndarray) -> _Chosen:
@@ -167,19 +165,11 @@ def _surest(model: FittedModel, examples: Examples, row: int, chosen: np.ndarray
     model.network.eval()
     with torch.inference_mode():
         output = model.network(examples.nodes.batch(index), examples.opinions(index), record=True)
-    assert output.to_input is not None
-    n_labels, n_nodes = len(model.label_names), output.to_input[0].shape[-1]
-    to_nodes, to_labels, taking_part = attention_of_row(output, 0, n_labels, n_nodes)
+    attention = RowAttention(output, 0, len(model.label_names))
     proba = probabilities(output.stages[-1][0].float().numpy())
-    allowed = np.flatnonzero(chosen & taking_part)
+    allowed = np.flatnonzero(chosen & (attention.place >= 0))
     numbers = allowed[np.argsort(-proba[allowed], kind="stable")][:LABELS_A_ROW]
-    place = np.zeros(n_labels, dtype=np.int64)
-    own = np.arange(n_labels) if output.candidates is None else output.candidates[0].numpy()
-    place[own] = np.arange(len(own))
-    return _Chosen(
-        numbers, proba[numbers], to_nodes.mean(axis=(0, 1))[numbers], to_labels.mean(axis=(0, 1))[numbers],
-        taking_part, place,
-    )  # fmt: skip
+    return _Chosen(numbers, proba[numbers], attention.to_input(numbers).mean(axis=(0, 1)), attention)
 
 
 def _remove_nodes(
@@ -206,15 +196,17 @@ def _cut_labels(
 ) -> tuple[list[tuple[float, float]], list[float]]:
     """(move after cutting the loudest, mean move after random ones) of each label, and after cutting all."""
     cuts: list[tuple[int, np.ndarray]] = []
-    for number, heard in zip(labels.numbers, labels.to_labels, strict=True):
-        others = np.flatnonzero((heard > 0) & (np.arange(len(heard)) != number))
+    for number in labels.numbers:
+        heard = labels.attention.heard(int(number))
+        others = np.flatnonzero(heard > 0)  # places among the labels that took part
         count = max(1, round(SHARE * len(others)))
         if len(others) < 2:
             return [], []
-        cuts.append((int(number), others[np.argsort(-heard[others], kind="stable")[:count]]))
-        cuts += [(int(number), random.choice(others, count, replace=False)) for _ in range(RANDOM_DRAWS)]
-        cuts.append((int(number), others))
-    proba = _with_cuts(model, examples, row, cuts, labels.place, int(labels.taking_part.sum()))
+        at = int(labels.attention.place[number])
+        cuts.append((at, others[np.argsort(-heard[others], kind="stable")[:count]]))
+        cuts += [(at, random.choice(others, count, replace=False)) for _ in range(RANDOM_DRAWS)]
+        cuts.append((at, others))
+    proba = _with_cuts(model, examples, row, cuts, len(labels.attention.own))
     pairs, everything = [], []
     for i, (number, before) in enumerate(zip(labels.numbers, labels.proba, strict=True)):
         own = proba[i * (RANDOM_DRAWS + 2) : (i + 1) * (RANDOM_DRAWS + 2), number]
@@ -245,7 +237,6 @@ def _with_cuts(
     examples: Examples,
     row: int,
     cuts: list[tuple[int, np.ndarray]],
-    place: np.ndarray,
     heard: int,
 ) -> np.ndarray:
     """Probabilities (C, L) of copies of a row, each with some edges into one label cut at every step."""
@@ -255,7 +246,7 @@ def _with_cuts(
         some = cuts[first : first + _COPIES]
         bias_C1MM = torch.zeros(len(some), 1, heard, heard)
         for copy, (label, senders) in enumerate(some):
-            bias_C1MM[copy, 0, int(place[label]), torch.from_numpy(place[senders])] = shut
+            bias_C1MM[copy, 0, label, torch.from_numpy(senders)] = shut
         with _extra_bias(model, bias_C1MM):
             parts.append(_copies(model, examples, row, len(some)))
     return np.concatenate(parts)

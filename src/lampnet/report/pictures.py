@@ -46,7 +46,7 @@ def stages_figure(e: Explanation) -> Any:
     axes.set_yticks(range(len(e.stages)), [f"{s}  first opinion" if s == "0" else s for s in e.stages])
     _name_labels(axes, e, shown, "x")
     axes.set_title(_title(e, "Predictions after every stage"), fontsize=9, loc="left")
-    figure.colorbar(image, ax=axes, shrink=0.85, pad=0.02).set_label("probability", fontsize=8)
+    _scale(figure, axes, image).set_label("probability", fontsize=8)
     return figure
 
 
@@ -62,12 +62,17 @@ def input_figure(e: Explanation) -> Any:
         image = _grid(axes, summed[step][:, nodes], max(1e-6, float(summed[step].max(initial=0.0))), "Greys")
         _name_labels(axes, e, labels, "y")
         last = step == e.steps - 1
-        axes.set_xticks(range(len(nodes)), names if last else [""] * len(nodes), rotation=60, ha="right", fontsize=7)
-        axes.set_title(
-            _title(e, f"Label-to-feature attention, stage {step + 1}.1 (sum over {e.heads} heads)"),
-            fontsize=9, loc="left",
-        )  # fmt: skip
-        figure.colorbar(image, ax=axes, shrink=0.9, pad=0.02)
+        axes.set_xticks(
+            range(len(nodes)),
+            names if last else [""] * len(nodes),
+            rotation=60,
+            ha="right",
+            rotation_mode="anchor",
+            fontsize=7,
+        )
+        axes.set_title(f"Stage {step + 1}.1 (sum over {e.heads} heads)", fontsize=9, loc="left")
+        _scale(figure, axes, image)
+    figure.suptitle(_title(e, "Label-to-feature attention"), fontsize=9, x=0.01, ha="left")
     _say_left_out(figure, e, nodes, labels)
     return figure
 
@@ -87,7 +92,7 @@ def labels_figure(e: Explanation) -> Any:
         else:
             axes.set_yticks([])
         axes.set_title(f"Stage {step + 1}.2 (sum over heads)", fontsize=9, loc="left")
-        figure.colorbar(image, ax=axes, shrink=0.85, pad=0.03)
+        _scale(figure, axes, image)
     figure.suptitle(_title(e, "Label-to-label attention"), fontsize=9, x=0.01, ha="left")
     return figure
 
@@ -115,10 +120,17 @@ def _grid(axes: Any, values: np.ndarray, top: float, colours: str = "Blues") -> 
     return image
 
 
+def _scale(figure: Any, axes: Any, image: Any) -> Any:
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, pad=0.02, aspect=14)
+    bar.ax.tick_params(labelsize=7, length=2)
+    bar.outline.set_edgecolor("#9aa3ad")
+    return bar
+
+
 def _name_labels(axes: Any, e: Explanation, labels: Sequence[int] | np.ndarray, side: str) -> None:
     names = [_short(e.labels[i]) for i in labels]
     if side == "x":
-        axes.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7.5)
+        axes.set_xticks(range(len(names)), names, rotation=60, ha="right", rotation_mode="anchor", fontsize=7.5)
         texts = axes.get_xticklabels()
     else:
         axes.set_yticks(range(len(names)), names, fontsize=7.5)
