@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import rankdata
 
 from lampnet.errors import DataError
 
@@ -281,6 +280,13 @@ def _ranked_input(y_true: Any, proba: Any) -> tuple[np.ndarray, np.ndarray]:
     return truth, np.where(known, scores, np.nan)
 
 
+def _ranks(scores: np.ndarray, method: str) -> np.ndarray:
+    """Ranks down each column from 1, NaN left out."""
+    from scipy.stats import rankdata  # slow to import, and needed only here
+
+    return np.asarray(rankdata(scores, method=method, axis=0, nan_policy="omit"))
+
+
 def _roc_auc_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """Area of each column by the ranks of its positives (Mann-Whitney); NaN without both classes."""
     positive = truth == 1
@@ -290,7 +296,7 @@ def _roc_auc_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     both = (n_positive > 0) & (n_negative > 0)
     if not both.any():
         return areas
-    ranks = rankdata(scores[:, both], method="average", axis=0, nan_policy="omit")
+    ranks = _ranks(scores[:, both], "average")
     p, q = n_positive[both], n_negative[both]
     rank_sum = np.where(positive[:, both], ranks, 0.0).sum(axis=0)
     areas[both] = (rank_sum - p * (p + 1) / 2) / (p * q)
@@ -308,10 +314,8 @@ def _average_precision_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndar
         return result
     scores, positive = scores[:, both], positive[:, both]
     # The lowest rank of a tie tells how many rows score as high or higher, among all and among the positives.
-    above = n_known[both] + 1 - rankdata(scores, method="min", axis=0, nan_policy="omit")
-    true_above = (
-        n_positive[both] + 1 - rankdata(np.where(positive, scores, np.nan), method="min", axis=0, nan_policy="omit")
-    )
+    above = n_known[both] + 1 - _ranks(scores, "min")
+    true_above = n_positive[both] + 1 - _ranks(np.where(positive, scores, np.nan), "min")
     precision = np.divide(true_above, above, out=np.zeros(scores.shape), where=positive)
     result[both] = precision.sum(axis=0) / n_positive[both]
     return result
