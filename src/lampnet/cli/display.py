@@ -11,6 +11,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from lampnet.duration import duration
+
 if TYPE_CHECKING:
     from lampnet.config import TrainingConfig
 
@@ -121,20 +123,6 @@ class TrainingDisplay:
 
 def _score(progress: Any) -> str:
     return f"{progress.best_score:.4f}" if math.isfinite(progress.best_score) else "-"
-
-
-def duration(seconds: float) -> str:
-    """Seconds for people.
-
-    >>> duration(42), duration(125), duration(7260)
-    ('42 s', '2 min 5 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def score_table(title: str, scores: dict[str, Any]) -> Table:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lampnet.duration import seconds_of as seconds_of
 from lampnet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -83,15 +83,3 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     if not equals or not name.strip():
         raise ConfigError(f"{option} {text!r} must have the form {form}")
     return name.strip(), value.strip()
-
-
-def seconds_of(text: str) -> float:
-    """A duration as people write it.
-
-    >>> seconds_of("10m"), seconds_of("1h30m"), seconds_of("45")
-    (600.0, 5400.0, 45.0)
-    """
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([hms]?)", text.strip().lower())
-    if not parts or re.sub(r"(\d+(?:\.\d+)?)\s*([hms]?)|\s+", "", text.strip().lower()):
-        raise ConfigError(f"{text!r} is no duration; write 90s, 10m or 1h30m")
-    return sum(float(number) * {"h": 3600, "m": 60}.get(unit, 1) for number, unit in parts)

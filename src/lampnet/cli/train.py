@@ -15,7 +15,6 @@ from lampnet.cli.options import (
     LabelsFile,
     OnBadRow,
     TextColumn,
-    seconds_of,
     settings_of,
     source_of,
 )
@@ -72,6 +71,7 @@ def command(
 ) -> int:
     """Train a model and write it to a folder."""
     from lampnet.config import Config
+    from lampnet.duration import seconds_of
     from lampnet.run_folder import Run, feature_steps
 
     changes: dict[str, object] = dict(settings_of(settings))

@@ -1,0 +1,349 @@
+"""LaMPClassifier: the scikit-learn face."""
+
+from __future__ import annotations
+
+import signal
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import (
+    _check_feature_names,
+    _check_n_features,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
+
+from lampnet.array_input import as_dataset, kind_of, row_count
+from lampnet.config import Config
+from lampnet.dataset import Dataset, Splits
+from lampnet.duration import seconds_of
+from lampnet.errors import ConfigError, DataError, ModelFolderError, did_you_mean
+from lampnet.fitted import FittedModel
+from lampnet.fitting import fit
+from lampnet.label_graph import GRAPHS
+from lampnet.metrics import METRICS
+from lampnet.run_folder import feature_steps
+from lampnet.store import load_model, save_model
+from lampnet.targets import Targets, indicator_of, read_targets
+from lampnet.training import Progress, Stopped
+
+if TYPE_CHECKING:
+    from lampnet.explain import Explanation
+
+
+class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predict sets of labels by Label Message Passing.
+
+    Every parameter that is None is the preset's.
+
+    Parameters
+    ----------
+    preset : {"fast", "paper"}
+    label_graph : {"full", "edgeless", "cooccurrence"}, a file of edges, or int array (E, 2)
+        Which labels exchange messages.
+    features : {"embed", "message-passing"}, optional
+        Whether input nodes exchange messages among themselves first.
+    width, heads, steps : int, optional
+        d, K and T of the paper.
+    dropout, node_dropout : float, optional
+    evidence : str or list, optional
+        First opinions the labels start from: any of "linear", "neighbours", "forest"; "none".
+    epochs, batch_size : int, optional
+    learning_rate : float, optional
+    time_budget : float or str, optional
+        Seconds, or text such as "10m", after which training ends with its best epoch.
+    input_kind : str
+        "auto" tells it from X: sparse matrices are word sets, lists of strings are texts, DataFrames and
+        arrays of up to 512 columns are tables (a node a column), wider ones vectors. Else one of wordset,
+        text, vector, columns, dna, molecule (SMILES), image.
+    metric : str
+        The metric that picks the best epoch, the decision rule of `predict`, and `score`.
+    validation_fraction : float
+        The share of the rows that is set aside to choose the best epoch and the decisions.
+    settings : dict, optional
+        Any further setting by its dotted name, e.g. ``{"training.weight_decay": 0.1}``.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Processor threads.
+    verbose : int
+
+    Attributes
+    ----------
+    classes_ : array (L,)
+        The labels: names where Y had names, else column numbers. Column j of every output is classes_[j].
+    model_ : lampnet.fitted.FittedModel
+    n_features_in_, feature_names_in_ : as in scikit-learn, for tables and matrices
+
+    Examples
+    --------
+    >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+    >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+    >>> model = LaMPClassifier(width=16, epochs=4, settings={"training.warmup_steps": 5}).fit(texts, tags)
+    >>> model.classes_.tolist()
+    ['italy', 'sport', 'travel']
+    >>> model.predict_proba(["flights to rome"]).shape
+    (1, 3)
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str = "fast",
+        label_graph: Any = "full",
+        features: str | None = None,
+        width: int | None = None,
+        heads: int | None = None,
+        steps: int | None = None,
+        dropout: float | None = None,
+        node_dropout: float | None = None,
+        evidence: Any = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        time_budget: float | str | None = None,
+        input_kind: str = "auto",
+        metric: str = "example_f1",
+        validation_fraction: float = 0.1,
+        settings: Mapping[str, Any] | None = None,
+        random_state: Any = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.preset = preset
+        self.label_graph = label_graph
+        self.features = features
+        self.width = width
+        self.heads = heads
+        self.steps = steps
+        self.dropout = dropout
+        self.node_dropout = node_dropout
+        self.evidence = evidence
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.time_budget = time_budget
+        self.input_kind = input_kind
+        self.metric = metric
+        self.validation_fraction = validation_fraction
+        self.settings = settings
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True  # a missing value of a table has a vector of its own
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> LaMPClassifier:
+        """Learn from rows X and their labels y.
+
+        Parameters
+        ----------
+        X : CSR/CSC matrix, array, DataFrame, list of texts, ... (see `input_kind`)
+        y : indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; a list of n label sets; or
+            n classes, one a row
+        """
+        config = self._config()
+        kind = kind_of(X, self.input_kind)
+        X = self._checked(X, kind, reset=True)
+        targets = read_targets(y, row_count(X))
+        if row_count(X) < 2:
+            raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
+        config, edges = self._graph(config, targets)
+        data = as_dataset(X, kind, labels=targets.labels, label_names=targets.names)
+        if not 0 < self.validation_fraction < 1:
+            raise ConfigError(f"validation_fraction={self.validation_fraction} must be between 0 and 1")
+        splits = Splits(train=data).with_validation(self.validation_fraction, config.training.seed)
+        try:
+            model = fit(splits, config, label_edges=edges, callback=self._report, say=self._say)
+        except Stopped as stopped:
+            if stopped.signal_number != signal.SIGINT or stopped.model is None:
+                raise KeyboardInterrupt from stopped
+            warnings.warn("training was stopped; the best model so far is kept", UserWarning, stacklevel=2)
+            model = stopped.model
+        self._keep(model, targets.classes, targets.single, targets.sparse)
+        return self
+
+    def _keep(self, model: FittedModel, classes: np.ndarray, single: bool, came_sparse: bool) -> None:
+        self.model_ = model
+        self.classes_ = classes
+        self.n_iter_ = int(model.facts.get("epochs", 0))
+        self._single = single
+        self._sparse = came_sparse
+
+    def _config(self) -> Config:
+        given = {
+            "model.feature_steps": None if self.features is None else feature_steps(self.features),
+            "model.width": self.width,
+            "model.heads": self.heads,
+            "model.steps": self.steps,
+            "model.dropout": self.dropout,
+            "model.node_dropout": self.node_dropout,
+            "model.evidence": self.evidence,
+            "training.epochs": self.epochs,
+            "training.batch_size": self.batch_size,
+            "training.learning_rate": self.learning_rate,
+            "training.time_budget": None if self.time_budget is None else seconds_of(self.time_budget),
+            "training.threads": None if self.n_jobs is None else max(0, int(self.n_jobs)),
+        }
+        if self.metric not in METRICS:
+            raise ConfigError(f"metric={self.metric!r} is not known; {did_you_mean(str(self.metric), METRICS)}")
+        seed = self.random_state
+        if not isinstance(seed, (int, np.integer)):
+            seed = check_random_state(seed).randint(2**31 - 1)
+        changes = {name: value for name, value in given.items() if value is not None}
+        if "model.width" in changes and "model.heads" not in changes and int(changes["model.width"]) % 4:
+            changes["model.heads"] = 1  # the preset's heads would not divide it
+        changes |= {"training.metric": self.metric, "training.seed": int(seed)}
+        config = Config.preset(self.preset)
+        # Width and heads are checked against each other, so they change together.
+        together = {k: changes.pop(k) for k in ("model.heads", "model.width") if k in changes}
+        config = Config.from_json(_nested(config, together)) if together else config
+        return config.updated(changes | dict(self.settings or {}))
+
+    def _graph(self, config: Config, targets: Targets) -> tuple[Config, np.ndarray | None]:
+        graph = self.label_graph
+        if isinstance(graph, (str, Path)):
+            if str(graph) in GRAPHS:
+                if str(graph) in ("tree", "given"):
+                    raise ConfigError(f"label_graph={str(graph)!r} needs edges: give an int array (E, 2) or a file")
+                return config.updated({"label_graph": str(graph)}), None
+            if not Path(graph).is_file():
+                raise ConfigError(f"there is no label graph {str(graph)!r}; {did_you_mean(str(graph), GRAPHS)}")
+            from lampnet.readers.label_edges import read_edge_list
+
+            return config.updated({"label_graph": "given"}), read_edge_list(graph, targets.names)
+        return config.updated({"label_graph": "given"}), np.asarray(graph)
+
+    def _checked(self, X: Any, kind: str, reset: bool) -> Any:
+        """scikit-learn's own checks for numbers; names and widths remembered or compared."""
+        if kind not in ("wordset", "vector", "columns"):
+            return X
+        if hasattr(X, "columns") and hasattr(X, "iloc"):
+            _check_feature_names(self, X, reset=reset)
+            _check_n_features(self, X, reset=reset)
+            return X
+        finite: Any = "allow-nan" if kind == "columns" else True
+        return validate_data(
+            self, X, reset=reset, accept_sparse=("csr", "csc"), dtype="numeric", ensure_all_finite=finite
+        )
+
+    def _dataset(self, X: Any) -> Dataset:
+        check_is_fitted(self, "model_")
+        kind = self.model_.encoder.kind
+        return as_dataset(self._checked(X, kind, reset=False), kind)
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Logits (n, L); for two classes, one a row, the difference (n,)."""
+        logits = np.asarray(self.model_logits(X), dtype=np.float64)
+        return logits[:, 1] - logits[:, 0] if self._single and logits.shape[1] == 2 else logits
+
+    def model_logits(self, X: Any) -> np.ndarray:
+        """Final logits (n, L) of every label, float32."""
+        return self.model_.logits(self._dataset(X).rows)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class a row."""
+        from scipy.special import expit, softmax
+
+        logits = np.asarray(self.model_logits(X), dtype=np.float64)
+        proba: np.ndarray = softmax(logits, axis=1) if self._single else expit(logits)
+        return proba
+
+    def predict(self, X: Any) -> Any:
+        """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,)."""
+        if hasattr(self, "_single") and self._single:
+            return self.classes_[self.model_logits(X).argmax(axis=1)]
+        chosen = self._chosen(X)
+        return sparse.csr_matrix(chosen, dtype=np.int64) if self._sparse else chosen.astype(np.int64)
+
+    def _chosen(self, X: Any) -> np.ndarray:
+        return self.model_.decisions.best[self.metric].apply(self.predict_proba(X))
+
+    def predict_labels(self, X: Any) -> list[list[Any]]:
+        """The predicted labels of each row, most probable first."""
+        proba = self.predict_proba(X)
+        if self._single:
+            return [[label] for label in self.classes_[proba.argmax(axis=1)].tolist()]
+        chosen = self.model_.decisions.best[self.metric].apply(proba)
+        names = self.classes_.tolist()
+        order = np.argsort(-proba, axis=1, kind="stable")
+        return [[names[j] for j in ranked if row[j]] for row, ranked in zip(chosen, order, strict=True)]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """`metric` of the predicted label sets; for one class a row, the accuracy.
+
+        scikit-learn scores multi-label classifiers by subset accuracy, which is close to zero for many labels
+        and so of little use to choose by; give ``metric="subset_accuracy"`` to have it here.
+        """
+        if sample_weight is not None:
+            raise DataError("score knows no sample_weight; leave it out")
+        check_is_fitted(self, "model_")
+        if self._single:
+            return float(np.mean(np.asarray(self.predict(X)) == np.asarray(y).ravel()))
+        truth = indicator_of(y, self.classes_, row_count(X))
+        return float(METRICS[self.metric](truth, self._chosen(X)))
+
+    def explain(self, X: Any, rows: Any = None, labels: Any = None) -> list[Explanation]:
+        """Why: for each row the input parts and the other labels that each label listened to."""
+        from lampnet.explain import explain
+
+        return explain(self.model_, self._dataset(X), rows, labels)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a model folder that `load` and the command line read."""
+        check_is_fitted(self, "model_")
+        classes = self.classes_.tolist()
+        plain = all(isinstance(label, (str, int)) and not isinstance(label, bool) for label in classes)
+        self.model_.facts["estimator"] = {
+            "classes": classes if plain else list(self.model_.label_names),
+            "single": self._single,
+            "sparse": self._sparse,
+            "metric": self.metric,
+        }
+        return save_model(self.model_, folder)
+
+    @classmethod
+    def load(cls, folder: str | Path) -> LaMPClassifier:
+        """A fitted classifier from a model folder, whoever wrote it; nothing is executed."""
+        model = load_model(folder)
+        kept = model.facts.get("estimator", {})
+        names = list(model.label_names)
+        classes = kept.get("classes", names) if isinstance(kept, dict) else names
+        if not isinstance(classes, list) or list(map(str, classes)) != names:
+            raise ModelFolderError(f"{folder} is damaged: its classes are not its label names")
+        metric = kept.get("metric", model.config.training.metric) if isinstance(kept, dict) else "example_f1"
+        estimator = cls(metric=metric if metric in METRICS else "example_f1", input_kind=model.encoder.kind)
+        kinds = {type(label) for label in classes}
+        array = np.array(classes, dtype=np.int64 if kinds == {int} else object)
+        single, came_sparse = (isinstance(kept, dict) and kept.get(key) is True for key in ("single", "sparse"))
+        estimator._keep(model, array, single, came_sparse)
+        return estimator
+
+    def _say(self, sentence: str) -> None:
+        if self.verbose:
+            print(sentence)
+
+    def _report(self, event: str, progress: Progress) -> None:
+        if self.verbose and event == "epoch":
+            record = progress.history[-1]
+            print(f"epoch {record.epoch + 1}: loss {record.loss:.4f}, {self.metric} {record.score:.4f}")
+
+
+def _nested(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
+    data = config.to_json()
+    for dotted, value in changes.items():
+        section, _, name = dotted.partition(".")
+        data[section][name] = value
+    return data
