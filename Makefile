@@ -1,0 +1,39 @@
+# make demo   train on the embedded digit scenes, print the scores, write a report
+# make test   everything that guards the project
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := demo
+
+.PHONY: install demo test lint test-faults clean
+
+install: .venv/installed
+
+# The lock file pins every dependency; the package itself is installed from this folder.
+.venv/installed: requirements.lock pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+demo: install
+	$(BIN)/lampnet train digits --out $(DEMO)/model --set training.epochs=12 --time-budget 90s
+	$(BIN)/lampnet evaluate $(DEMO)/model digits
+	$(BIN)/lampnet explain $(DEMO)/model digits --out $(DEMO)/report
+	@echo "the model is in $(DEMO)/model, the report in $(DEMO)/report"
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -m "not faults"
+
+# Kills processes, fills disks, fuzzes files: slower, and kept apart.
+test-faults: install
+	$(BIN)/python -m pytest tests/faults
+
+clean:
+	rm -rf .venv build dist $(DEMO) src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
