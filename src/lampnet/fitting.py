@@ -99,7 +99,8 @@ def _fit(
         )
         proba = model.proba(valid.rows, valid.row_edges)
         model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
-        model.facts = _facts(splits, config, progress, model, proba)
+        rows = {"train": len(train), "valid": len(valid)}
+        model.facts = {"data": train.name, "rows": rows} | run_facts(model, progress, valid.indicator(), proba)
         return model
 
     try:
@@ -155,15 +156,12 @@ def _with_other_view(encoder: Encoder, train: Dataset, learn: Examples, evidence
     return Examples(nodes=NodeRows(**joined), targets=np.concatenate([learn.targets, learn.targets]), evidence=opinions)
 
 
-def _facts(splits: Splits, config: Config, progress: Progress, model: FittedModel, proba: np.ndarray) -> dict[str, Any]:
-    assert splits.valid is not None
-    truth = splits.valid.indicator()
+def run_facts(model: FittedModel, progress: Progress, truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:
+    """What the model card tells of a run; `truth` and `proba` (n, L) are of the validation rows."""
     return {
-        "data": splits.train.name,
-        "kind": splits.train.kind,
-        "rows": {"train": len(splits.train), "valid": len(splits.valid)},
+        "kind": model.encoder.kind,
         "labels": len(model.label_names),
-        "seed": config.training.seed,
+        "seed": model.config.training.seed,
         "status": progress.status,
         "epochs": progress.epoch,
         "best_epoch": progress.best_epoch + 1,

@@ -21,7 +21,7 @@ from lampnet.readers.alignment import label_matrix, names_in
 from lampnet.readers.bases import encode_bases
 from lampnet.readers.number_text import blocks_of_lines, dense_block
 from lampnet.readers.source import MAX_BYTES, decode, plain_stem, plain_suffix, read_bytes
-from lampnet.readers.table_columns import ColumnRoles, RawTable, as_numbers, is_missing, roles_of
+from lampnet.readers.table_columns import ColumnRoles, RawTable, is_missing, roles_of
 
 _FIELD_LIMIT = 1 << 27
 
@@ -82,11 +82,17 @@ def read_table_and_roles(
     roles = roles_of(table, columns, labels)
     if notice is not None:
         notice(f"{path.name}: {roles.sentence()}")
-    y, label_names = _labels(table, roles, labels)
+    data = table_dataset(table, roles, labels, name or plain_stem(path))
+    return data, roles
+
+
+def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | None, name: str) -> Dataset:
+    """The rows of a table whose columns have known roles."""
+    y, label_names = table_labels(table, roles, labels)
     rows, feature_names = _rows(table, roles)
     ids = tuple(_id(value) for value in table.column(roles.id)) if roles.id else None
-    data = Dataset(
-        name=name or plain_stem(path),
+    return Dataset(
+        name=name,
         kind=roles.kind,
         rows=rows,
         labels=y,
@@ -94,7 +100,6 @@ def read_table_and_roles(
         feature_names=feature_names,
         ids=ids,
     )
-    return data, roles
 
 
 def _id(value: Any) -> str:
@@ -118,7 +123,6 @@ class LabelTable(RawTable):
 def _parquet(path: Path, max_bytes: int) -> RawTable:
     try:
         from pyarrow import ArrowException, parquet
-        from pyarrow import types as arrow_types
     except ImportError:
         raise MissingExtra("pyarrow", "tables", "reading Parquet files") from None
     if not path.is_file():
@@ -133,6 +137,13 @@ def _parquet(path: Path, max_bytes: int) -> RawTable:
         if isinstance(error, FormatError):
             raise
         raise FormatError(path, f"this is not a readable Parquet file ({str(error)[:120]})") from None
+    return arrow_table(path, loaded, range(1, loaded.num_rows + 1))
+
+
+def arrow_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
+    """The columns of an Arrow table: numbers as floats, everything else as text or lists."""
+    from pyarrow import types as arrow_types
+
     columns: list[Any] = []
     for column in loaded.columns:
         kind = column.type
@@ -143,7 +154,7 @@ def _parquet(path: Path, max_bytes: int) -> RawTable:
             columns.append(
                 ["" if v is None else (v if isinstance(v, (str, list)) else str(v)) for v in column.to_pylist()]
             )
-    return RawTable(path, tuple(loaded.column_names), tuple(columns), range(1, loaded.num_rows + 1))
+    return RawTable(path, tuple(loaded.column_names), tuple(columns), lines)
 
 
 def _delimited(path: Path, on_bad_row: str, max_bytes: int) -> RawTable:
@@ -238,9 +249,10 @@ def _with_csv_module(path: Path, text: str, delimiter: str, on_bad_row: str) -> 
     return RawTable(path, tuple(names), columns, lines)
 
 
-def _labels(
+def table_labels(
     table: RawTable, roles: ColumnRoles, known: Sequence[str] | None
 ) -> tuple[sparse.csr_matrix | None, tuple[str, ...]]:
+    """The labels as CSR float32 (n, L) and their names; `known` names fix the order."""
     if not roles.labels:
         return None, tuple(known or ())
     if not roles.separator:
@@ -272,8 +284,8 @@ def _names(table: RawTable, row: int, value: Any, separator: str) -> list[str]:
 def _indicator_columns(table: RawTable, names: Sequence[str]) -> sparse.csr_matrix:
     y = np.empty((len(table), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
-        numbers = as_numbers(table.column(name))
-        good = None if numbers is None else np.isnan(numbers) | np.isin(numbers, (0, 1))
+        numbers = table.numbers(name)
+        good = None if numbers is None else np.isnan(numbers) | (numbers == 0) | (numbers == 1)
         if numbers is None or good is None or not good.all():
             row = 0 if good is None else int(np.flatnonzero(~good)[0])
             raise FormatError(table.path, f"the label column {name!r} must hold 0, 1 or nothing", table.lines[row])
@@ -308,7 +320,7 @@ def _table(table: RawTable, names: Sequence[str]) -> Table:
     categories: dict[int, tuple[str, ...]] = {}
     for place, name in enumerate(names):
         column = table.column(name)
-        numbers = as_numbers(column)
+        numbers = table.numbers(name)
         if numbers is None:
             words = tuple(sorted({str(value).strip() for value in column if not is_missing(str(value))}))
             code = {word: float(number) for number, word in enumerate(words)}

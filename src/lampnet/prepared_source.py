@@ -1,0 +1,38 @@
+"""From what the user calls the data to a prepared folder: large tables in pieces, the rest as it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from lampnet.config import Config
+from lampnet.data_source import Source
+from lampnet.preparing import Pieces, WholeInPieces, prepare
+from lampnet.readers.source import plain_suffix
+from lampnet.readers.table_pieces import SUFFIXES, TablePieces
+
+
+def prepare_source(source: Source, folder: Path, config: Config, say: Callable[[str], None]) -> None:
+    """Encode a data set's training and validation rows into a folder for `lampnet train`."""
+    pieces = None if source.named else _table(source)
+    if pieces is not None:
+        say(f"{Path(source.data).name}: {pieces.rows:,} rows; {pieces.roles.sentence()}")
+        prepare(pieces, folder, config, say=say)
+        return
+    splits = source.splits(config.training.seed, say)
+    valid: Pieces | None = None if splits.valid is None else WholeInPieces(splits.valid)
+    prepare(WholeInPieces(splits.train), folder, config, valid, say)
+
+
+def _table(source: Source) -> TablePieces | None:
+    """A Parquet or Arrow file in pieces; None where it has to be read whole."""
+    path = Path(source.data)
+    if not path.is_file() or plain_suffix(path) not in SUFFIXES:
+        return None
+    names = None
+    if source.labels is not None:
+        from lampnet.readers.arff_header import read_label_names
+
+        names = read_label_names(source.labels)
+    pieces = TablePieces(path, source.columns or None, names)
+    return None if pieces.roles.kind == "columns" else pieces

@@ -1,0 +1,209 @@
+"""Prepared rows give the numbers of rows in memory, and damage is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lampnet.config import Config
+from lampnet.data_source import Source
+from lampnet.dataset import Dataset
+from lampnet.errors import DataError
+from lampnet.evidence import Evidence
+from lampnet.inputs import make_encoder
+from lampnet.preparing import WholeInPieces, prepare
+from lampnet.prepared_source import prepare_source
+from lampnet.shards import is_prepared, open_prepared, take_rows
+from lampnet.streaming import fit_prepared
+
+WORDS = np.array("red green blue fox sea sky tree house road night day rain sun wind snow hill".split())
+CONFIG = Config().updated(
+    {
+        "input.min_count": 1,
+        "model.width": 16,
+        "model.heads": 2,
+        "training.epochs": 2,
+        "training.threads": 1,
+        "training.batch_size": 16,
+        "training.warmup_steps": 5,
+    }
+)
+
+
+def documents(rows: int = 150, seed: int = 0) -> Dataset:
+    """Texts of one to nine words; a document has the label of each of the first four words in it."""
+    draw = np.random.default_rng(seed)
+    drawn = [draw.choice(WORDS, size=draw.integers(1, 10)) for _ in range(rows)]
+    labels = np.array([[word in text for word in WORDS[:4]] for text in drawn], dtype=np.float32)
+    return Dataset(
+        name="documents",
+        kind="text",
+        rows=[" ".join(text) for text in drawn],
+        labels=sparse.csr_matrix(labels),
+        label_names=tuple(WORDS[:4]),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("prepared") / "rows"
+    prepare(WholeInPieces(documents(), size=40), target, CONFIG)
+    return target
+
+
+def copy_of(folder: Path, target: Path) -> Path:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            (target / path.relative_to(folder)).parent.mkdir(parents=True, exist_ok=True)
+            (target / path.relative_to(folder)).write_bytes(path.read_bytes())
+    return target
+
+
+def test_mapped_rows_are_the_encoded_rows(folder: Path) -> None:
+    prepared, data = open_prepared(folder), documents()
+    train, valid = prepared.parts["train"], prepared.parts["valid"]
+    assert (len(train), len(valid)) == (135, 15)
+    # Every row is in exactly one part: the parts' rows together are the data's rows.
+    held = np.random.default_rng(0).permutation(150)[:15]
+    rows = np.setdiff1d(np.arange(150), held)
+    expected = prepared.encoder.encode([data.rows[row] for row in rows])
+    assert np.array_equal(expected.offsets, train.nodes.offsets)
+    assert np.array_equal(expected.ids, train.nodes.ids)
+    assert np.array_equal(expected.values, train.nodes.values)
+    assert np.array_equal(train.truth(np.arange(135)).numpy(), data.indicator()[rows])
+    assert np.array_equal(valid.truth(np.arange(15)).numpy(), data.indicator()[np.sort(held)])
+    some = np.array([7, 3, 100])
+    assert np.array_equal(take_rows(train, some).targets, data.indicator()[rows[some]])
+    assert np.array_equal(np.load(folder / "train" / "ids.npy"), train.nodes.ids)
+
+
+def test_opinions_of_the_teaching_rows_are_out_of_fold(folder: Path) -> None:
+    prepared, data = open_prepared(folder), documents()
+    rows = np.setdiff1d(np.arange(150), np.random.default_rng(0).permutation(150)[:15])
+    train = data.take(rows)
+    encoder = make_encoder("text", CONFIG.input).fit(train.rows)
+    opinions = Evidence(("linear",)).fit(encoder.linear_features(train.rows), train.indicator(), seed=0)
+    assert np.allclose(prepared.parts["train"].evidence, opinions, atol=1e-5)
+    assert prepared.evidence is not None
+    seen = prepared.evidence.of(prepared.encoder.linear_features(train.rows))
+    assert not np.allclose(prepared.parts["train"].evidence, seen, atol=1e-2)
+
+
+def test_rows_outside_the_sample_are_judged_by_a_model_that_never_saw_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lampnet.preparing.EVIDENCE_ROWS", 60)
+    data = documents()
+    prepare(WholeInPieces(data, size=40), tmp_path / "a", CONFIG)
+    drawn = np.random.default_rng(0).permutation(150)
+    outside = drawn[15 + 60 :]
+    # Turning the labels of the rows outside round moves no opinion of any row.
+    truth = data.indicator()
+    truth[outside] = 1 - truth[outside]
+    prepare(WholeInPieces(replace(data, labels=sparse.csr_matrix(truth)), size=40), tmp_path / "b", CONFIG)
+    a, b = (open_prepared(tmp_path / name).parts["train"] for name in "ab")
+    assert a.digest() != b.digest()
+    assert np.array_equal(a.evidence, b.evidence)
+
+
+def test_a_model_trains_from_mapped_rows_and_predicts_raw_ones(folder: Path) -> None:
+    model = fit_prepared(open_prepared(folder), CONFIG)
+    proba = model.proba(["red fox", "green sea"])
+    assert model.facts["rows"] == {"train": 135, "valid": 15}
+    assert proba[0, 0] > 0.5 > proba[1, 0]
+    assert proba[1, 1] > 0.5 > proba[0, 1]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_table_is_prepared_in_pieces(ending: str, folder: Path, tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    data = documents()
+    tags = ["|".join(name for name, has in zip(data.label_names, row, strict=True) if has) for row in data.indicator()]
+    table = arrow.table({"text": data.rows, "tags": tags})
+    file = tmp_path / f"documents.{ending}"
+    if ending == "parquet":
+        parquet.write_table(table, file, row_group_size=40)
+    else:
+        with arrow.OSFile(str(file), "wb") as sink, arrow.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table, max_chunksize=40)
+    said: list[str] = []
+    prepare_source(Source(data=str(file)), tmp_path / "rows", CONFIG, said.append)
+    assert "150 rows; text from the column 'text'; labels from the column 'tags'" in said[0]
+    ours, theirs = open_prepared(tmp_path / "rows"), open_prepared(folder)
+    assert ours.label_names == tuple(sorted(theirs.label_names))
+    assert np.array_equal(ours.parts["train"].nodes.ids, theirs.parts["train"].nodes.ids)
+
+
+def test_the_second_strand_is_a_row_of_its_own_in_training(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    bases = draw.integers(0, 4, size=(60, 40), dtype=np.uint8)
+    labels = sparse.csr_matrix((draw.random((60, 3)) < 0.4).astype(np.float32))
+    data = Dataset(name="windows", kind="dna", rows=bases, labels=labels, label_names=("a", "b", "c"))
+    prepare(WholeInPieces(data, size=25), tmp_path / "rows", CONFIG)
+    parts = open_prepared(tmp_path / "rows").parts
+    assert {name: len(part) for name, part in parts.items()} == {"train": 108, "valid": 6, "valid_other": 6}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: (folder / "train" / "ids.npy").write_bytes((folder / "train" / "ids.npy").read_bytes()[:-4]),
+        lambda folder: (folder / "train" / "offsets.npy").unlink(),
+        lambda folder: (folder / "prepared.json").write_text("{"),
+        lambda folder: (folder / "prepared.json").write_text("[]"),
+        lambda folder: (folder / "encoder.safetensors").write_bytes(b"\0" * 100),
+        lambda folder: _changed(folder, ["parts", "train", "arrays", "ids", "shape"], [10**15]),
+        lambda folder: _changed(folder, ["parts", "train", "arrays", "ids", "dtype"], "|O"),
+        lambda folder: _changed(folder, ["parts", "train", "rows"], 7),
+        lambda folder: _changed(folder, ["parts", "train", "arrays"], {"../../x": {"dtype": "<i4", "shape": [1]}}),
+        lambda folder: _changed(folder, ["version"], 99),
+        lambda folder: _changed(folder, ["label_names"], ["a"]),
+    ],
+)
+def test_damage_is_told(damage: object, folder: Path, tmp_path: Path) -> None:
+    broken = copy_of(folder, tmp_path)
+    damage(broken)  # type: ignore[operator]
+    with pytest.raises(DataError, match=r"prepare"):
+        open_prepared(broken)
+
+
+def _changed(folder: Path, keys: list[str], value: object) -> None:
+    path = folder / "prepared.json"
+    manifest = json.loads(path.read_text())
+    inner = manifest
+    for key in keys[:-1]:
+        inner = inner[key]
+    inner[keys[-1]] = value
+    path.write_text(json.dumps(manifest))
+
+
+def test_an_interrupted_preparation_is_no_prepared_folder(tmp_path: Path) -> None:
+    class Torn(WholeInPieces):
+        passes = 0
+
+        def __iter__(self):  # type: ignore[no-untyped-def]
+            self.passes += 1
+            for number, piece in enumerate(super().__iter__()):
+                if self.passes == 2 and number == 2:
+                    raise OSError(28, "No space left on device")
+                yield piece
+
+    with pytest.raises(DataError, match="No space left on device"):
+        prepare(Torn(documents(), size=40), tmp_path / "rows", CONFIG)
+    assert not is_prepared(tmp_path / "rows")
+    prepare(WholeInPieces(documents(), size=40), tmp_path / "rows", CONFIG)
+    assert is_prepared(tmp_path / "rows")
+
+
+def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(DataError, match="is not empty and holds no prepared data"):
+        prepare(WholeInPieces(documents()), tmp_path, CONFIG)
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
