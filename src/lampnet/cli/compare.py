@@ -58,7 +58,7 @@ def command(
     label_columns: LabelColumns = None,
     on_bad_row: OnBadRow = "error",
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while training.")] = False,
-) -> None:
+) -> int:
     """Train several methods on the same rows and say which is best, also when that is not LaMP."""
     from rich.console import Console
 
@@ -66,6 +66,7 @@ def command(
     from lampnet.experiments.compare import DEFAULT_METHODS, compare, sentences, verdicts
     from lampnet.experiments.material import open_material
     from lampnet.experiments.systems import SYSTEMS, chosen_systems
+    from lampnet.training import Stopped
 
     if decisions not in ("best", "paper"):
         raise ConfigError(f"--decisions {decisions!r} must be best or paper")
@@ -79,10 +80,16 @@ def command(
 
     source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
     material = open_material(source, seed, say)
-    results = compare(material, names, time_budget=budget, settings=changes, say=say)
+    results: list[dict[str, Any]] = []
+    code = 0
+    try:
+        compare(material, names, time_budget=budget, settings=changes, say=say, done=results.append)
+    except Stopped as stopped:
+        code = 128 + int(stopped.signal_number)
+        aside.print(f"lampnet: stopped; {len(results)} of {len(names)} methods were finished", markup=False)
     if as_json:
         typer.echo(json.dumps({"results": results, "verdicts": verdicts(results, decisions)}))
-        return
+        return code
     rows = material.facts()["rows"]
     title = f"{material.name}: {rows['train']} training, {rows['valid']} validation, {rows['test']} test rows"
     console = Console(soft_wrap=True)
@@ -90,6 +97,7 @@ def command(
         console.print(table)
     for sentence in sentences(results, decisions):
         console.print(sentence, markup=False)
+    return code
 
 
 def typed_settings(settings: Mapping[str, str]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def command(
     ] = None,
     data_root: DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while running.")] = False,
-) -> None:
+) -> int:
     """Run what is missing of the paper's tables and write the page that shows them.
 
     Results are files, DIR/DATASET--SYSTEM--seedK.json; those that are there are not run again, so a run that
@@ -58,6 +58,7 @@ def command(
     from lampnet.duration import seconds_of
     from lampnet.experiments.reproduce import plan, reproduce
     from lampnet.experiments.results_page import write_page
+    from lampnet.training import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -73,6 +74,11 @@ def command(
     elif not page_only:
         tasks = plan(dataset or (), model or (), seeds, seed or ())
         budget = seconds_of(time_budget)
-        reproduce(tasks, out, data_root=data_root, time_budget=budget, settings=changes, again=again, say=say)
+        try:
+            reproduce(tasks, out, data_root=data_root, time_budget=budget, settings=changes, again=again, say=say)
+        except Stopped as stopped:
+            aside.print("lampnet: stopped; the same command goes on with what is missing", markup=False)
+            return 128 + int(stopped.signal_number)
     write_page(out, page, page.parent / "research-notes.md")
     say(f"the tables are in {page}")
+    return 0

@@ -1,0 +1,287 @@
+"""Search for better settings on the validation rows; test rows are not even read into the search.
+
+The study is Optuna's journal, a file that grows by whole lines: a search that was stopped goes on from there.
+The first trial is always the default, so the best is never worse than it.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.baselines.tuning import mean_f1
+from lampnet.config import EVIDENCE, Config
+from lampnet.dataset import Splits
+from lampnet.decision import choose_paper_thresholds
+from lampnet.errors import ConfigError, MissingExtra, TrainingDiverged, did_you_mean
+from lampnet.experiments.protocol import Say
+from lampnet.experiments.result_files import write_whole
+from lampnet.fitting import VALIDATION_FRACTION, fit
+from lampnet.metrics import METRICS, ranking_metrics
+from lampnet.training import Stopped
+
+JOURNAL = "study.journal"
+BEST = "best.json"
+#: A single trial may take this share of the time, so that one slow setting does not use it all up.
+_TRIAL_SHARE = 1 / 3
+#: What can be made as good as possible.
+OBJECTIVES = ("mean_f1", *METRICS, "roc_auc_macro", "average_precision_macro")
+
+_WIDTHS = (64, 128, 192, 256)
+_GRAPHS = ("full", "edgeless", "cooccurrence")
+_EVIDENCE = ("none", *EVIDENCE, "linear,neighbours", "linear,forest", "linear,neighbours,forest")
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best of a study.
+
+    settings  dotted settings: those that were searched and those that were given
+    value     their validation score; `default` that of the preset alone (None while unknown)
+    trials    finished trials, pruned ones among them
+    """
+
+    settings: dict[str, Any]
+    value: float
+    default: float | None
+    trials: int
+    metric: str
+
+    def flags(self) -> str:
+        """For the command line.
+
+        >>> Found({"model.width": 64, "model.evidence": "none"}, 0.5, None, 3, "mean_f1").flags()
+        '--set model.width=64 --set model.evidence=none'
+        """
+        return " ".join(f"--set {name}={value}" for name, value in self.settings.items())
+
+
+def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
+    """The settings of one trial, as dotted names; `fixed` ones are not searched."""
+    model = base.model
+    widths = [width for width in sorted({*_WIDTHS, model.width}) if width % model.heads == 0]
+    evidence = list(dict.fromkeys((*_EVIDENCE, _evidence_text(base))))
+    graphs = list(dict.fromkeys((*_GRAPHS, base.label_graph)))
+    space: dict[str, Callable[[str], Any]] = {
+        "model.width": lambda name: trial.suggest_categorical(name, widths),
+        "model.steps": lambda name: trial.suggest_int(name, 1, max(4, model.steps)),
+        "model.dropout": lambda name: trial.suggest_float(name, 0.0, 0.6),
+        "model.node_dropout": lambda name: trial.suggest_float(name, 0.0, 0.6),
+        "training.learning_rate": lambda name: trial.suggest_float(name, 1e-4, 5e-3, log=True),
+        "training.weight_decay": lambda name: trial.suggest_float(name, 1e-4, 0.3, log=True),
+        "model.evidence": lambda name: trial.suggest_categorical(name, evidence),
+        "label_graph": lambda name: trial.suggest_categorical(name, graphs),
+        "training.intermediate_weight": lambda name: trial.suggest_float(name, 0.0, 1.0),
+    }
+    return {name: draw(name) for name, draw in space.items() if name not in fixed}
+
+
+def defaults(base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
+    """The preset as a trial; a value outside the search's range is taken to its edge."""
+    values = {
+        "model.width": base.model.width,
+        "model.steps": base.model.steps,
+        "model.dropout": min(base.model.dropout, 0.6),
+        "model.node_dropout": min(base.model.node_dropout, 0.6),
+        "training.learning_rate": min(max(base.training.learning_rate, 1e-4), 5e-3),
+        "training.weight_decay": min(max(base.training.weight_decay, 1e-4), 0.3),
+        "model.evidence": _evidence_text(base),
+        "label_graph": base.label_graph,
+        "training.intermediate_weight": min(base.training.intermediate_weight, 1.0),
+    }
+    return {name: value for name, value in values.items() if name not in fixed}
+
+
+def _evidence_text(base: Config) -> str:
+    return ",".join(base.model.evidence) or "none"
+
+
+def objective(metric: str, truth: np.ndarray, proba: np.ndarray) -> float:
+    """A validation score; label sets by the best of the paper's thresholds.
+
+    >>> objective("micro_f1", np.array([[1.0, 0.0]]), np.array([[0.9, 0.2]]))
+    1.0
+    """
+    if metric == "mean_f1":
+        return mean_f1(truth, proba)
+    if metric in METRICS:
+        return float(METRICS[metric](truth, choose_paper_thresholds(truth, proba)[metric].apply(proba)))
+    value = float(ranking_metrics(truth, proba)[metric])
+    return value if np.isfinite(value) else 0.0
+
+
+def tune(
+    splits: Splits,
+    folder: Path,
+    *,
+    time_budget: float = 0.0,
+    trials: int | None = None,
+    metric: str = "mean_f1",
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    label_edges: np.ndarray | None = None,
+    say: Say = lambda sentence: None,
+) -> Found:
+    """Search, or go on with the search that the folder holds.
+
+    Parameters
+    ----------
+    splits : Splits
+        Training and, where there are any, validation rows; test rows are not looked at.
+    folder : Path
+        Gets the study's journal and `best.json`.
+    time_budget : float
+        Seconds for this call; 0 for no limit. The trial in hand is finished.
+    trials : int, optional
+        How many trials the study shall have in all; at least one of both limits must be given.
+    settings : mapping
+        Dotted settings that all trials share.
+    """
+    if time_budget <= 0 and trials is None:
+        raise ConfigError("a search needs an end: give a time budget, a number of trials, or both")
+    if trials is not None and trials < 1:
+        raise ConfigError(f"trials={trials} must be at least 1")
+    if metric not in OBJECTIVES:
+        raise ConfigError(f"there is no metric {metric!r} to tune for; {did_you_mean(metric, OBJECTIVES)}")
+    fixed = dict(settings or {})
+    base = Config.preset("fast").updated(fixed).updated({"training.seed": seed})
+    rows = Splits(train=splits.train, valid=splits.valid).with_validation(VALIDATION_FRACTION, seed)
+    assert rows.valid is not None
+    truth = rows.valid.indicator()
+    about: dict[str, Any] = {"data": rows.train.name, "rows": len(rows.train), "metric": metric, "base": base.to_json()}
+    study = _open_study(folder, seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
+    ends = time.monotonic() + time_budget if time_budget else float("inf")
+    while (trials is None or _finished(study) < trials) and time.monotonic() < ends:
+        trial = study.ask()
+        config = base.updated(suggest(trial, base, fixed))
+        if time_budget:
+            # Never past the end by more than a trial's share, and never a share too small for any epoch.
+            share = min(time_budget * _TRIAL_SHARE, ends - time.monotonic())
+            config = replace(config, training=replace(config.training, time_budget=max(share, 1.0)))
+        _run_trial(study, trial, partial(_score, rows, config, truth, metric, label_edges), say)
+        if _best(study) is not None:
+            _write_best(folder, study, metric, about["data"])
+    if _best(study) is None:
+        raise ConfigError("not one trial could be finished; give the search more time or other settings")
+    return _found(study, metric)
+
+
+def _score(
+    rows: Splits,
+    config: Config,
+    truth: np.ndarray,
+    metric: str,
+    label_edges: np.ndarray | None,
+    tell: Callable[[str, Any], None],
+) -> float:
+    assert rows.valid is not None
+    edges = label_edges if config.label_graph in ("tree", "given") else None
+    model = fit(rows, config, label_edges=edges, callback=tell)
+    return objective(metric, truth, model.proba(rows.valid.rows, rows.valid.row_edges))
+
+
+def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], None]], float], say: Say) -> None:
+    import optuna
+
+    def tell(event: str, progress: Any) -> None:
+        if event == "epoch":
+            trial.report(progress.history[-1].score, progress.history[-1].epoch)
+            if trial.should_prune():
+                raise optuna.TrialPruned
+
+    failed = optuna.trial.TrialState.FAIL
+    try:
+        value = score(tell)
+    except optuna.TrialPruned:
+        study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+        say(f"trial {trial.number + 1}: given up early")
+    except TrainingDiverged as problem:
+        study.tell(trial, state=failed)
+        say(f"trial {trial.number + 1}: {problem}")
+    except (Stopped, KeyboardInterrupt):
+        study.tell(trial, state=failed)
+        raise
+    else:
+        study.tell(trial, value)
+        say(f"trial {trial.number + 1}: {value:.4f} (best so far {study.best_value:.4f})")
+
+
+def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str, Any], fixed: dict[str, Any]) -> Any:
+    try:
+        import optuna
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend
+    except ImportError:
+        raise MissingExtra("optuna", "tune", "lampnet tune") from None
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    folder.mkdir(parents=True, exist_ok=True)
+    storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+    study = optuna.create_study(
+        study_name="lampnet", storage=storage, direction="maximize", load_if_exists=True, pruner=_pruner(optuna)
+    )
+    known = study.user_attrs.get("about")
+    if known is None:
+        study.set_user_attr("about", about)
+        study.set_user_attr("fixed", fixed)
+        study.enqueue_trial(first)
+    elif known != about:
+        changed = sorted(key for key in about if known.get(key) != about[key])
+        raise ConfigError(
+            f"{folder} holds a search with another {' and '.join(changed)}; give another folder, or the same options"
+        )
+    # A search that goes on must not draw the same trials again.
+    study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), n_startup_trials=8)
+    return study
+
+
+def _pruner(optuna: Any) -> Any:
+    return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2)
+
+
+def _finished(study: Any) -> int:
+    """Trials that ended by themselves."""
+    return sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in study.get_trials(deepcopy=False))
+
+
+def _best(study: Any) -> Any | None:
+    done = [trial for trial in study.get_trials(deepcopy=False) if trial.state.name == "COMPLETE"]
+    return max(done, key=lambda trial: trial.value, default=None)
+
+
+def _found(study: Any, metric: str) -> Found:
+    best = _best(study)
+    assert best is not None
+    first = study.get_trials(deepcopy=False)[0]
+    fixed: dict[str, Any] = study.user_attrs["fixed"]
+    return Found(
+        settings=fixed | {name: _rounded(value) for name, value in best.params.items()},
+        value=float(best.value),
+        default=float(first.value) if first.state.name == "COMPLETE" else None,
+        trials=_finished(study),
+        metric=metric,
+    )
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.6g}") if isinstance(value, float) else value
+
+
+def _write_best(folder: Path, study: Any, metric: str, data: str) -> None:
+    found = _found(study, metric)
+    whole = {
+        "data": data,
+        "metric": metric,
+        "validation_score": found.value,
+        "default_validation_score": found.default,
+        "trials": found.trials,
+        "settings": found.settings,
+        "flags": found.flags(),
+    }
+    write_whole(folder / BEST, json.dumps(whole, indent=1) + "\n")

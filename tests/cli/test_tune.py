@@ -1,0 +1,42 @@
+"""`lampnet tune` prints settings that `lampnet train` takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lampnet.cli.app import run
+
+FIXED = [
+    f"--set={setting}"
+    for setting in ("training.epochs=1", "training.threads=1", "model.width=16", "model.heads=2", "model.evidence=none")
+]
+
+
+@pytest.fixture
+def rows_file(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.jsonl"
+    words = ["apple", "bread", "cheese"]
+    lines = [{"text": f"{words[i % 3]} {words[i % 2]} and so on", "labels": [words[i % 3]]} for i in range(60)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_search_and_use(rows_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["tune", str(rows_file), "--out", str(tmp_path / "search"), "--trials", "1", *FIXED]) == 0
+    shown = capsys.readouterr()
+    assert "best of 1 trials: validation mean_f1" in shown.out
+    assert "trial 1:" in shown.err
+    flags = shown.out.splitlines()[1].split()
+    assert json.loads((tmp_path / "search" / "best.json").read_text())["flags"].split() == flags
+    assert run(["train", str(rows_file), "--out", str(tmp_path / "model"), "--quiet", *flags]) == 0
+
+
+def test_mistakes_are_explained(rows_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ["--out", str(tmp_path / "search")]
+    assert run(["tune", str(rows_file), *where, "--trials", "0"]) == 2
+    assert "at least 1" in capsys.readouterr().err
+    assert run(["tune", str(rows_file), *where, "--metric", "micro_f2"]) == 2
+    assert "did you mean 'micro_f1'" in capsys.readouterr().err
