@@ -25,7 +25,7 @@ from lampnet.readers.arff_header import (
     split_fields,
     unescape,
 )
-from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, dense_block, to_floats
+from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, checked_floats, dense_block
 from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
 
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
@@ -142,8 +142,8 @@ def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
                 [text.count(b",") + 1 if text.strip(b"{} \t") else 0 for text in lines.text], dtype=np.int64
             )
             joined = b"".join(lines.text).translate(_SPACES).replace(b"?", b"nan")
-            flat = to_floats(joined, " ")
-            if flat is not None and len(flat) == 2 * counts.sum():
+            flat = checked_floats(joined, 2 * int(counts.sum()))
+            if flat is not None:
                 rows.add(flat[0::2], flat[1::2], counts, lines.numbers)
                 continue
         _add_sparse_slowly(path, header, lines, rows)

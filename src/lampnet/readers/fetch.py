@@ -92,6 +92,10 @@ def _download(url: str, address: Address, folder: Path, progress: Progress | Non
         return Path(
             pooch.retrieve(url, known_hash=address.sha256, fname=address.file, path=folder, downloader=downloader)
         )
+    except requests.exceptions.ChunkedEncodingError:
+        raise DataError(
+            f"the connection to {host} broke while {address.file} came; what has come is kept, fetch again to go on"
+        ) from None
     except (requests.ConnectionError, requests.Timeout):
         raise DataError(
             f"{host} cannot be reached (offline?) to fetch {address.file}; try again when connected, what has come "
@@ -134,7 +138,7 @@ class _Resuming:
                     if self.progress is not None:
                         self.progress(self.name, have, total)
             if total and have < total:
-                raise requests.ConnectionError(f"{have} of {total} bytes came")
+                raise requests.exceptions.ChunkedEncodingError(f"{have} of {total} bytes came")
         with self.part.open("rb") as source:
             if hasattr(output_file, "write"):
                 shutil.copyfileobj(source, output_file)

@@ -13,6 +13,12 @@ from lampnet.dataset import Dataset
 from lampnet.errors import FormatError
 
 
+def _only_zero_and_one(x: np.ndarray) -> bool:
+    if x.dtype.kind in "bu":
+        return int(x.max()) <= 1
+    return bool(((x == 0) | (x == 1)).all())
+
+
 def dataset_of(
     path: Path,
     x: Any,
@@ -34,9 +40,9 @@ def dataset_of(
     if y is not None and y.shape[0] != x.shape[0]:
         raise FormatError(path, f"X has {x.shape[0]} rows, Y {y.shape[0]}; they must agree")
     values = x.data if sparse.issparse(x) else x
-    if not np.isfinite(np.asarray(values, dtype=np.float64)).all():
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise FormatError(path, "X holds values that are not finite numbers")
-    if sparse.issparse(x) or bool(np.isin(x, (0, 1)).all()):
+    if sparse.issparse(x) or _only_zero_and_one(x):
         rows: Any = sparse.csr_matrix(x, dtype=np.float32)
         rows.sum_duplicates()
         kind = "wordset"

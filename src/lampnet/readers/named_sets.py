@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.alignment import label_matrix, random_split
+from lampnet.readers.alignment import random_split
 from lampnet.readers.source import read_text
 
 YEAST_PROTEINS = 179
@@ -39,21 +41,27 @@ def goemotions(folder: Path, seed: int) -> Splits:
 
 
 def _emotions(path: Path, names: tuple[str, ...]) -> Dataset:
-    texts, label_sets, ids = [], [], []
-    for number, line in enumerate(read_text(path).split("\n"), start=1):
-        if not line:
-            continue
-        fields = line.split("\t")
-        if len(fields) != 3:
-            raise FormatError(path, f"the line has {len(fields)} fields; expected text, label numbers and id", number)
-        chosen = fields[1].split(",")
+    lines = read_text(path).split("\n")
+    rows = [line.split("\t") for line in lines if line]
+    if any(len(row) != 3 for row in rows) or not rows:
+        wrong = next((n for n, line in enumerate(lines, 1) if line and line.count("\t") != 2), 1)
+        raise FormatError(path, "a line must have three fields: text, label numbers and id", wrong)
+    # The same few combinations come again and again: each is read once.
+    numbers: dict[str, list[int]] = {}
+    for cell in {row[1] for row in rows}:
+        chosen = cell.split(",")
         if not all(label.isdecimal() and int(label[:9]) < len(names) for label in chosen):
-            raise FormatError(path, f"{fields[1][:40]!r} are not label numbers below {len(names)}", number)
-        texts.append(fields[0])
-        label_sets.append([names[int(label)] for label in chosen])
-        ids.append(fields[2])
-    labels = label_matrix(label_sets, names)
-    return Dataset(name="goemotions", kind="text", rows=texts, labels=labels, label_names=names, ids=tuple(ids))
+            wrong = next(n for n, line in enumerate(lines, 1) if line and line.split("\t")[1] == cell)
+            raise FormatError(path, f"{cell[:40]!r} are not label numbers below {len(names)}", wrong)
+        numbers[cell] = sorted({int(label) for label in chosen})
+    columns = [numbers[row[1]] for row in rows]
+    indices = np.fromiter(chain.from_iterable(columns), dtype=np.int32)
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in columns])])
+    shape = (len(rows), len(names))
+    labels = sparse.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=shape)
+    ids = tuple(row[2] for row in rows)
+    texts = [row[0] for row in rows]
+    return Dataset(name="goemotions", kind="text", rows=texts, labels=labels, label_names=names, ids=ids)
 
 
 def sider(folder: Path, seed: int) -> Splits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +36,19 @@ class RawTable:
     names: tuple[str, ...]
     columns: tuple[Any, ...]
     lines: Sequence[int]
+    _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return len(self.lines)
 
     def column(self, name: str) -> Any:
         return self.columns[self.names.index(name)]
+
+    def numbers(self, name: str) -> np.ndarray | None:
+        """The column as numbers (see `as_numbers`), converted once."""
+        if name not in self._numbers:
+            self._numbers[name] = as_numbers(self.column(name))
+        return self._numbers[name]
 
 
 @dataclass(frozen=True)
@@ -106,7 +113,10 @@ def as_numbers(column: Any) -> np.ndarray | None:
         return column
     if column and not isinstance(column[0], str):
         return None
-    distinct = set(column) if len(set(column[:_LOOK])) < _LOOK // 2 else None
+    beginning = set(column[:_LOOK])
+    if any(_number(value) is None for value in beginning):
+        return None
+    distinct = set(column) if len(beginning) < _LOOK // 2 else None
     if distinct is not None and len(distinct) < 1000:
         # Few distinct values (0/1 columns): convert each once.
         codes: dict[str, float] = {}
@@ -115,7 +125,7 @@ def as_numbers(column: Any) -> np.ndarray | None:
             if number is None:
                 return None
             codes[value] = number
-        return np.fromiter((codes[value] for value in column), dtype=np.float64, count=len(column))
+        return np.fromiter(map(codes.__getitem__, column), dtype=np.float64, count=len(column))
     try:
         return np.array(column, dtype=np.float64)
     except ValueError:
@@ -137,7 +147,7 @@ def _number(value: str) -> float | None:
 
 def _is_binary(column: np.ndarray) -> bool:
     known = column[~np.isnan(column)]
-    return bool(len(known)) and bool(np.isin(known, (0, 1)).all())
+    return bool(len(known)) and bool(((known == 0) | (known == 1)).all())
 
 
 def roles_of(
@@ -154,7 +164,7 @@ def roles_of(
         Known label names: columns of these names are label columns.
     """
     chosen = _given(table, given or {})
-    numbers = {name: as_numbers(column) for name, column in zip(table.names, table.columns, strict=True)}
+    numbers = {name: table.numbers(name) for name in table.names}
     binary = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
     taken = {name for names in chosen.values() for name in names}
     free = [name for name in table.names if name not in taken]
