@@ -33,6 +33,7 @@ def write_pictures(
             path = folder / f"{stem}_{name}.{form}"
             # Without a date the same explanation gives the same file.
             figure.savefig(path, dpi=110, metadata={"Date": None} if form == "svg" else None)
+            figure.set_layout_engine("none")  # what the first format arranged serves the next one too
             written.append(path)
     return written
 

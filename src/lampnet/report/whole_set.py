@@ -161,12 +161,13 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float | None:
     return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 6)
 
 
-def whole_set_data(found: WholeSet, explained: dict[int, int] | None = None) -> dict[str, Any]:
+def whole_set_data(found: WholeSet, numbers: list[int] | None = None) -> dict[str, Any]:
     """JSON data for the page: lists cut to what a person can use, with how long they are.
 
-    `explained` maps row numbers that have their own explanation to anything; the page links them.
+    `numbers` are the rows' numbers in their data set, where only some of it was summarised.
     """
     n_labels = len(found.label_names)
+    number = numbers if numbers is not None else list(range(len(found.ids)))
     pairs = _top_pairs(found)
     return {
         "title": f"{found.data}: the whole test set",
@@ -179,19 +180,18 @@ def whole_set_data(found: WholeSet, explained: dict[int, int] | None = None) -> 
         "stageScores": found.stage_scores,
         "turned": found.turned,
         "changes": [
-            [c.row, c.label, c.step, round(c.before, 4), round(c.after, 4), c.right, c.loudest]
+            [number[c.row], c.label, c.step, round(c.before, 4), round(c.after, 4), c.right, c.loudest]
             for c in found.changes[:MOST_CHANGES]
         ],
         "nChanges": len(found.changes),
-        "ids": {str(c.row): found.ids[c.row][:200] for c in found.changes[:MOST_CHANGES]},
+        "ids": {str(number[c.row]): found.ids[c.row][:200] for c in found.changes[:MOST_CHANGES]},
         "pairs": pairs[:MOST_PAIRS],
         "dots": _dots(found),
         "nPairs": n_labels * (n_labels - 1),
         "agreement": found.agreement(),
         "perLabel": _per_label(found),
         "confusions": _confusions(found),
-        "list": _row_list(found),
-        "explained": sorted(explained or {}),
+        "list": [[number[row], *rest] for row, *rest in _row_list(found)],
     }
 
 

@@ -25,7 +25,7 @@ function drawTiles() {
   add("labels", DATA.labels.length.toLocaleString("en"));
   const words = { subset_accuracy: "whole sets right", hamming_accuracy: "single answers right", example_f1: "example F1", micro_f1: "micro F1", macro_f1: "macro F1" };
   for (const [key, word] of Object.entries(words)) if (DATA.scores && key in DATA.scores) add(word, DATA.scores[key].toFixed(3));
-  byId("rule").textContent = "Decision: " + DATA.rule + "." + (DATA.scores ? "" : " The rows carry no labels, so nothing can be called right or wrong.");
+  byId("rule").textContent = (DATA.of > DATA.rows ? `A random part of ${count(DATA.of, "row")}. ` : "") + "Decision: " + DATA.rule + "." + (DATA.scores ? "" : " The rows carry no labels, so nothing can be called right or wrong.");
 }
 
 function drawTurned() {

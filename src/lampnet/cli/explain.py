@@ -1,0 +1,75 @@
+"""`lampnet explain`: why rows got their labels, as pages, pictures and JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lampnet.cli.options import Columns, DataRoot, LabelColumns, ModelArgument, OnBadRow, TextColumn, source_of
+
+
+def command(
+    model: ModelArgument,
+    data: Annotated[str, typer.Argument(metavar="INPUT", help="A data set's name, or a file.", show_default=False)],
+    rows: Annotated[
+        str | None,
+        typer.Option("--rows", metavar="0,3,7", help="Row numbers; ranges as 5-9. By default the first 20."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option("--labels", metavar="NAME,...", help="Labels to show in any case.", show_default=False),
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write.")] = Path("report"),
+    pictures: Annotated[int, typer.Option("--pictures", min=0, help="Rows to draw as PNG and SVG.")] = 1,
+    split: Annotated[str, typer.Option("--split", help="Which part, where INPUT is a data set or a folder.")] = "test",
+    data_root: DataRoot = None,
+    columns: Columns = None,
+    text_column: TextColumn = None,
+    label_columns: LabelColumns = None,
+    on_bad_row: OnBadRow = "error",
+) -> None:
+    """Explain rows: a page to open in a browser, one for the whole set, pictures, and all of it as JSON."""
+    from lampnet.matching import match_rows
+    from lampnet.report.folder import write_folder
+    from lampnet.store import load_model
+
+    chosen = None if rows is None else row_numbers(rows)
+    fitted = load_model(model)
+    source = source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
+    known = fitted.facts.get("source")
+    if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
+        kept = {role: name for role, name in known["columns"].items() if role not in source.columns}
+        pairs = [f"{role}={name}" for role, name in (kept | dict(source.columns)).items()]
+        source = source_of(data, data_root, None, pairs, on_bad_row=on_bad_row)
+    part = match_rows(fitted, source.part(split, fitted.config.training.seed))
+    wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]
+    files = write_folder(
+        fitted, part, out, chosen, wanted, pictures=pictures, say=lambda sentence: typer.echo(sentence, err=True)
+    )
+    typer.echo(f"open {files.report} in a browser")
+    typer.echo(f"the whole set: {files.test_set}")
+    if files.pictures:
+        typer.echo(f"pictures: {files.pictures[0].parent} ({len(files.pictures)} files)")
+    typer.echo(f"data: {files.data}")
+
+
+def row_numbers(text: str) -> list[int]:
+    """Row numbers as people write them.
+
+    >>> row_numbers("0,3,7-9")
+    [0, 3, 7, 8, 9]
+    """
+    from lampnet.errors import ConfigError
+
+    numbers: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not first.isdecimal() or (dash and not last.isdecimal()) or len(part) > 24:
+            raise ConfigError(f"--rows {text!r:.80} must be whole numbers and ranges from 0, as in 0,3,7-9")
+        low, high = int(first), int(last or first)
+        if high < low or high - low > 10_000:
+            raise ConfigError(f"--rows {part.strip()!r:.80} is not a range of up to 10,000 rows, as in 7-9")
+        numbers += range(low, high + 1)
+    return list(dict.fromkeys(numbers))
