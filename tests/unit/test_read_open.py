@@ -241,6 +241,25 @@ def test_bookmarks_and_nuswide_in_their_official_shape(tmp_path: Path) -> None:
     assert wide.train.feature_names == ("Att0", "Att1", "Att2")
 
 
+def test_goemotions_lines(tmp_path: Path) -> None:
+    folder = tmp_path / "goemotions"
+    folder.mkdir()
+    (folder / "emotions.txt").write_text("joy\nfear\nneutral")
+    for part in ("train", "dev", "test"):
+        (folder / f"{part}.tsv").write_text('He said "no\t2\ta1\n\nboth\t1,0\ta2\n')
+    parts = load("goemotions", tmp_path)
+    assert parts.train.rows == ['He said "no', "both"]
+    assert parts.train.indicator().tolist() == [[0, 0, 1], [1, 1, 0]]
+    for text, words in [
+        ("a\t0\tb\n\nc\t7\td\n", "line 3: '7'"),
+        ("a\t0\tb\n\nc\t1\n", "line 3: a line"),
+        ("", "line 1"),
+    ]:
+        (folder / "train.tsv").write_text(text)
+        with pytest.raises(FormatError, match=words):
+            load("goemotions", tmp_path)
+
+
 def test_statistics_of_a_known_set() -> None:
     y = sparse.csr_matrix(np.array([[1, 1, np.nan], [0, 1, 0]], dtype=np.float32))
     train = Dataset(name="d", kind="text", rows=["x", "y"], labels=y, label_names=("a", "b", "c"))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -41,27 +43,31 @@ def goemotions(folder: Path, seed: int) -> Splits:
 
 
 def _emotions(path: Path, names: tuple[str, ...]) -> Dataset:
-    lines = read_text(path).split("\n")
-    rows = [line.split("\t") for line in lines if line]
-    if any(len(row) != 3 for row in rows) or not rows:
-        wrong = next((n for n, line in enumerate(lines, 1) if line and line.count("\t") != 2), 1)
-        raise FormatError(path, "a line must have three fields: text, label numbers and id", wrong)
+    lines = [line for line in read_text(path).split("\n") if line]
+    if not lines or any(line.count("\t") != 2 for line in lines):
+        _wrong_line(path, lambda line: line.count("\t") != 2, "a line needs three fields: text, label numbers and id")
+    fields = "\t".join(lines).split("\t")
+    texts, cells, ids = fields[0::3], fields[1::3], fields[2::3]
     # The same few combinations come again and again: each is read once.
     numbers: dict[str, list[int]] = {}
-    for cell in {row[1] for row in rows}:
+    for cell in set(cells):
         chosen = cell.split(",")
         if not all(label.isdecimal() and int(label[:9]) < len(names) for label in chosen):
-            wrong = next(n for n, line in enumerate(lines, 1) if line and line.split("\t")[1] == cell)
-            raise FormatError(path, f"{cell[:40]!r} are not label numbers below {len(names)}", wrong)
+            problem = f"{cell[:40]!r} are not label numbers below {len(names)}"
+            _wrong_line(path, lambda line, cell=cell: line.split("\t")[1] == cell, problem)  # type: ignore[misc]
         numbers[cell] = sorted({int(label) for label in chosen})
-    columns = [numbers[row[1]] for row in rows]
+    columns = [numbers[cell] for cell in cells]
     indices = np.fromiter(chain.from_iterable(columns), dtype=np.int32)
-    indptr = np.concatenate([[0], np.cumsum([len(row) for row in columns])])
-    shape = (len(rows), len(names))
+    indptr = np.concatenate([[0], np.cumsum(list(map(len, columns)))])
+    shape = (len(texts), len(names))
     labels = sparse.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=shape)
-    ids = tuple(row[2] for row in rows)
-    texts = [row[0] for row in rows]
-    return Dataset(name="goemotions", kind="text", rows=texts, labels=labels, label_names=names, ids=ids)
+    return Dataset(name="goemotions", kind="text", rows=texts, labels=labels, label_names=names, ids=tuple(ids))
+
+
+def _wrong_line(path: Path, is_wrong: Callable[[str], bool], problem: str) -> NoReturn:
+    """Raise for the first line (that is not empty) of which something is wrong."""
+    numbered = enumerate(read_text(path).split("\n"), start=1)
+    raise FormatError(path, problem, next((number for number, line in numbered if line and is_wrong(line)), 1))
 
 
 def sider(folder: Path, seed: int) -> Splits:

@@ -85,6 +85,22 @@ def checked_floats(text: bytes, count: int) -> np.ndarray | None:
     return values if values is not None and len(values) == count else None
 
 
+def plain_decimals(text: bytes) -> bool:
+    """Whether a text is decimals like -12.5 between commas, and nothing else (an empty field may pass).
+
+    >>> plain_decimals(b"1,-.5,3."), plain_decimals(b"1.2.3"), plain_decimals(b"1-2"), plain_decimals(b"1e5")
+    (True, False, False, False)
+    """
+    if text.translate(None, b"0123456789.,-"):
+        return False
+    signs = np.frombuffer(text, dtype=np.uint8)
+    minus = np.flatnonzero(signs == ord("-"))
+    if not ((minus == 0) | (signs[minus - 1] == ord(","))).all():
+        return False
+    marks = signs[(signs == ord(".")) | (signs == ord(","))]
+    return not ((marks[1:] == ord(".")) & (marks[:-1] == ord("."))).any()
+
+
 def dense_block(lines: Lines, columns: int, path: Path, separator: bytes = b",") -> np.ndarray | None:
     """Lines of delimited numbers as float64 (n, columns), `?` and empty fields as NaN.
 
@@ -98,7 +114,7 @@ def dense_block(lines: Lines, columns: int, path: Path, separator: bytes = b",")
             raise FormatError(path, f"the line has {text.count(separator) + 1} values, {columns} were expected", number)
     count = columns * len(lines.text)
     joined = separator.join(lines.text)
-    if separator == b"," and all(map(_DENSE_LINE.fullmatch, lines.text)):
+    if separator == b"," and (plain_decimals(joined) or all(map(_DENSE_LINE.fullmatch, lines.text))):
         values = checked_floats(joined.replace(b"?", b"nan").replace(b",", b"\n"), count)
     else:
         values = to_floats(joined.replace(b"?", b"nan"), separator.decode())
