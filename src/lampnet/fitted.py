@@ -26,6 +26,7 @@ class FittedModel:
     """Encoder, evidence, network and decisions of one training run.
 
     facts holds what the model card tells: data, split, seeds, scores, times.
+    frequencies (L,) are the labels' shares of the training rows; a row without any node is predicted from them.
     """
 
     config: Config
@@ -36,6 +37,7 @@ class FittedModel:
     network: LaMP
     decisions: Decisions
     facts: dict[str, Any] = field(default_factory=dict)
+    frequencies: np.ndarray | None = None
 
     def examples(self, rows: Any, labels: Any = None, row_edges: Sequence[np.ndarray] | None = None) -> Examples:
         """Raw rows as nodes with their opinions."""
@@ -47,8 +49,13 @@ class FittedModel:
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
-        views = [rows, *self._other_views(rows)]
-        return np.mean([predict_logits(self.network, self.examples(v, row_edges=row_edges)) for v in views], axis=0)
+        views = [self.examples(v, row_edges=row_edges) for v in (rows, *self._other_views(rows))]
+        logits: np.ndarray = np.mean([predict_logits(self.network, view) for view in views], axis=0)
+        empty = views[0].nodes.lengths() == 0
+        if self.frequencies is not None and empty.any():
+            # Nothing is known of such a row; what the network says without an input is a guess far from its data.
+            logits[empty] = np.log(self.frequencies) - np.log1p(-self.frequencies)
+        return logits
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) probabilities."""
@@ -99,9 +106,13 @@ def align_labels(data: Dataset, label_names: tuple[str, ...]) -> Dataset:
     return replace(data, labels=labels, label_names=label_names)
 
 
-def build_network(
-    config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None
-) -> LaMP:
+def label_frequencies(truth: np.ndarray) -> np.ndarray:
+    """The share of the known rows that have each label, float32 (L,), never quite 0 or 1."""
+    known = ~np.isnan(truth)
+    return np.asarray((np.nan_to_num(truth).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0), dtype=np.float32)
+
+
+def build_network(config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None) -> LaMP:
     """An untrained network for these settings, inputs and labels."""
     torch.manual_seed(config.training.seed)
     return LaMP(

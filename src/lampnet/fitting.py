@@ -17,7 +17,7 @@ from lampnet.dataset import Dataset, Splits
 from lampnet.decision import choose_decisions
 from lampnet.errors import DataError
 from lampnet.evidence import Evidence
-from lampnet.fitted import FittedModel, align_labels, build_network
+from lampnet.fitted import FittedModel, align_labels, build_network, label_frequencies
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
 from lampnet.label_graph import label_graph
@@ -97,6 +97,7 @@ def _fit(
             network=network,
             decisions=None,  # type: ignore[arg-type]  # chosen on the next line, from this very model
         )
+        model.frequencies = label_frequencies(truth)
         proba = model.proba(valid.rows, valid.row_edges)
         model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
         rows = {"train": len(train), "valid": len(valid)}

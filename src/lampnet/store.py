@@ -100,6 +100,8 @@ def _write(model: FittedModel, folder: Path) -> None:
         graph = sparse.csr_matrix(model.graph)
         graph.sort_indices()
         arrays |= {"graph.starts": graph.indptr.astype(np.int64), "graph.hears": graph.indices.astype(np.int64)}
+    if model.frequencies is not None:
+        arrays["frequencies"] = np.asarray(model.frequencies, dtype=np.float32)
     digest = write_arrays(folder / WEIGHTS, arrays)
     facts = dict(model.facts)
     history = facts.pop("history", [])
@@ -206,7 +208,10 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     network.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
     network.eval()
     facts = facts | {"history": _history(folder)}
-    return FittedModel(config, tuple(names), encoder, evidence, graph, network, decisions, facts)
+    shares = arrays.get("frequencies")
+    if shares is not None and (shares.shape != (len(names),) or not ((shares > 0) & (shares < 1)).all()):
+        raise ModelFolderError(f"{folder} is damaged: its label frequencies are no shares of the labels")
+    return FittedModel(config, tuple(names), encoder, evidence, graph, network, decisions, facts, shares)
 
 
 def _restored(make: Any) -> Any:
