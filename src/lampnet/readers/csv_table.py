@@ -170,7 +170,22 @@ def _delimited(path: Path, on_bad_row: str, max_bytes: int) -> RawTable:
         numeric = _all_numbers(path, decode(path, head).strip(), body)
         if numeric is not None:
             return numeric
-    return _with_csv_module(path, decode(path, raw), delimiter.decode(), on_bad_row)
+    text = decode(path, raw)
+    plain = _without_quotes(path, text, delimiter.decode()) if b'"' not in raw else None
+    return plain if plain is not None else _with_csv_module(path, text, delimiter.decode(), on_bad_row)
+
+
+def _without_quotes(path: Path, text: str, delimiter: str) -> RawTable | None:
+    """A table whose every line has the same fields and no quotation mark: split all at once."""
+    kept = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line]
+    signs = kept[0][1].count(delimiter) if kept else 0
+    if signs < 1 or any(line.count(delimiter) != signs for _, line in kept):
+        return None
+    names = [name.strip() for name in kept[0][1].split(delimiter)]
+    _check_names(path, names)
+    cells = delimiter.join(line for _, line in kept[1:]).split(delimiter) if len(kept) > 1 else []
+    columns = tuple(cells[place :: len(names)] for place in range(len(names)))
+    return RawTable(path, tuple(names), columns, [number for number, _ in kept[1:]])
 
 
 def _delimiter(path: Path, head: bytes) -> bytes:

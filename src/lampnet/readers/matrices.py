@@ -19,6 +19,14 @@ def _only_zero_and_one(x: np.ndarray) -> bool:
     return bool(((x == 0) | (x == 1)).all())
 
 
+def _binary_csr(x: np.ndarray) -> sparse.csr_matrix:
+    """CSR float32 of a dense matrix of zeros and ones, without the copies of the general conversion."""
+    is_set = np.ascontiguousarray(x != 0)
+    indices = (np.flatnonzero(is_set) % x.shape[1]).astype(np.int32)
+    indptr = np.concatenate([[0], np.cumsum(np.count_nonzero(is_set, axis=1))])
+    return sparse.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=x.shape)
+
+
 def dataset_of(
     path: Path,
     x: Any,
@@ -42,16 +50,19 @@ def dataset_of(
     values = x.data if sparse.issparse(x) else x
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise FormatError(path, "X holds values that are not finite numbers")
-    if sparse.issparse(x) or _only_zero_and_one(x):
-        rows: Any = sparse.csr_matrix(x, dtype=np.float32)
+    rows: Any
+    if sparse.issparse(x):
+        rows, kind = sparse.csr_matrix(x, dtype=np.float32), "wordset"
         rows.sum_duplicates()
-        kind = "wordset"
+    elif _only_zero_and_one(x):
+        rows, kind = _binary_csr(x), "wordset"
     else:
         rows, kind = np.ascontiguousarray(x, dtype=np.float32), "vector"
     labels = None
     count = len(label_names or ())
     if y is not None:
-        labels = sparse.csr_matrix(y, dtype=np.float32)
+        plain = not sparse.issparse(y) and y.size and _only_zero_and_one(y)
+        labels = _binary_csr(y) if plain else sparse.csr_matrix(y, dtype=np.float32)
         labels.sum_duplicates()
         labels.eliminate_zeros()
         if not (np.isnan(labels.data) | (labels.data == 1)).all():
