@@ -7,6 +7,7 @@ rounded to a multiple of 1/256; training begins a stream of its own for every st
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,16 +28,26 @@ class RandomBytes:
 
     def keep(self, shape: tuple[int, ...], chance: float) -> Tensor:
         """A bool tensor, False with the given chance (rounded to 1/256)."""
-        count = int(np.prod(shape))
-        words = self._stream.random_raw(count // 8 + 1)
-        numbers = torch.from_numpy(words.view(np.uint8)[:count]).view(shape)
-        return numbers >= round(chance * 256)
+        return self.kept_bits(shape, chance).bool()
+
+    def kept_bits(self, shape: tuple[int, ...], chance: float) -> Tensor:
+        """The same decisions as bytes: 0 with the given chance, else 1."""
+        threshold = round(chance * 256)
+        count = math.prod(shape)
+        numbers = torch.from_numpy(self._stream.random_raw(count // 8 + 1).view(np.uint8)[:count]).view(shape)
+        if threshold == 0:
+            return torch.ones_like(numbers)
+        # Byte arithmetic runs 32 to an instruction; a comparison to bool does not.
+        return numbers.clamp_(threshold - 1, threshold).sub_(threshold - 1)
 
     def state(self) -> dict[str, Any]:
         """The stream's place, as plain data."""
         inner = self._stream.state
-        return {"words": [int(w) for w in inner["state"]["state"]],
-                "has_uint32": int(inner["has_uint32"]), "uinteger": int(inner["uinteger"])}
+        return {
+            "words": [int(w) for w in inner["state"]["state"]],
+            "has_uint32": int(inner["has_uint32"]),
+            "uinteger": int(inner["uinteger"]),
+        }
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go back to a place that `state` gave."""
@@ -48,27 +59,27 @@ class RandomBytes:
         }
 
 
-class _Drop(torch.autograd.Function):
-    """x * keep * scale, remembering one byte an element instead of four."""
+class _AddDropped(torch.autograd.Function):
+    """v + x * bits * scale, remembering one byte an element instead of four."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, keep: Tensor, scale: float) -> Tensor:
-        ctx.save_for_backward(keep)
-        ctx.scale = scale
-        return x.mul(keep).mul_(scale)
+    def forward(ctx: Any, v: Tensor, x: Tensor, bits: Tensor, scale: float) -> Tensor:
+        ctx.save_for_backward(bits)
+        ctx.scale, ctx.shape = scale, v.shape
+        return torch.addcmul(v, x, bits.to(x.dtype), value=scale)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
-        (keep,) = ctx.saved_tensors
-        return grads[0].mul(keep).mul_(ctx.scale), None, None
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (bits,) = ctx.saved_tensors
+        return grads[0].sum_to_size(ctx.shape), bits.to(grads[0].dtype).mul_(grads[0]).mul_(ctx.scale), None, None
 
 
 class ByteDropout(nn.Module):
     """Dropout whose decisions come from a shared `RandomBytes` stream.
 
     >>> drop = ByteDropout(0.5, RandomBytes(0))
-    >>> bool((drop.eval()(torch.ones(4)) == torch.ones(4)).all())
-    True
+    >>> drop.eval()(torch.ones(4))
+    tensor([1., 1., 1., 1.])
     """
 
     def __init__(self, chance: float, random: RandomBytes) -> None:
@@ -77,8 +88,17 @@ class ByteDropout(nn.Module):
         self.random = random
 
     def forward(self, x: Tensor) -> Tensor:
-        eighths = round(self.chance * 256)
-        if not self.training or eighths == 0:
-            return x
-        kept: Tensor = _Drop.apply(x, self.random.keep(tuple(x.shape), self.chance), 256 / (256 - eighths))
-        return kept
+        return self.added(x.new_zeros(()), x)
+
+    def added(self, v: Tensor, x: Tensor) -> Tensor:
+        """v + dropout(x); `x` must be a fresh result: it is overwritten where nothing needs it again."""
+        threshold = round(self.chance * 256)
+        if self.training and threshold:
+            if v.dtype != x.dtype:  # mixed precision: the sum keeps the state's precision
+                x = x.to(v.dtype)
+            bits = self.random.kept_bits(tuple(x.shape), self.chance)
+            summed: Tensor = _AddDropped.apply(v, x, bits, 256 / (256 - threshold))  # type: ignore[no-untyped-call]
+            return summed
+        if torch.is_grad_enabled() or v.dtype != x.dtype:
+            return v + x
+        return x.add_(v)

@@ -17,10 +17,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import embedding, linear, scaled_dot_product_attention
 
 from lampnet.config import ModelConfig
 from lampnet.dropout import ByteDropout, RandomBytes
 from lampnet.label_attention import LabelGraph
+from lampnet.neighbours import Neighbours as Neighbours
+from lampnet.neighbours import closed_bias
 
 
 class MessagePassing(nn.Module):
@@ -45,25 +48,28 @@ class MessagePassing(nn.Module):
         if self.pre_norm:
             asked = self.message_norm(v)
             message, attention = self._messages(asked, asked if senders is None else senders, neighbours)
-            m = v + self.drop(message)  # eq. 7
-            return m + self.drop(self._update(self.update_norm(m))), attention  # eq. 9
+            m = self.drop.added(v, message)  # eq. 7
+            return self.drop.added(m, self._update(self.update_norm(m))), attention  # eq. 9
         message, attention = self._messages(v, v if senders is None else senders, neighbours)
-        m = self.message_norm(v + self.drop(message))
-        return self.update_norm(m + self.drop(self._update(m))), attention
+        m = self.message_norm(self.drop.added(v, message))
+        return self.update_norm(self.drop.added(m, self._update(m))), attention
 
     def _messages(self, v: Tensor, senders: Tensor, neighbours: Neighbours) -> tuple[Tensor, Tensor | None]:
         """The sum over neighbours j of alpha_ij W_v v_j, all heads side by side, times W_c."""
         if neighbours.own_only:  # an edgeless graph: alpha_ii = 1, so no score is needed
             ones = v.new_ones(v.shape[0], self.heads, v.shape[1], 1) if neighbours.record else None
             return self.W_c(self.W_v(senders)), ones
-        q_BHRC, u_BHSC, v_BHSC = (_split(x, self.heads) for x in (self.W_q(v), self.W_u(senders), self.W_v(senders)))
+        q_BHRC, u_BHSC, v_BHSC = (_split(x, self.heads) for x in self._projected(v, senders))
         if neighbours.graph is not None:  # few edges among many labels: cost by the edges
-            heads, attention = neighbours.graph(q_BHRC * self.scale, u_BHSC, v_BHSC, neighbours.record)
+            heads, attention = neighbours.graph(q_BHRC, u_BHSC, v_BHSC, neighbours.record)
             return self.W_c(_join(heads)), attention
-        scores_BHRS = (q_BHRC * self.scale) @ u_BHSC.transpose(-1, -2)  # eq. 5
+        if not neighbours.record and (self.edge_key is None or neighbours.edge_types is None):
+            message = self.W_c(_join(_attend(q_BHRC, u_BHSC, v_BHSC, neighbours.bias)))
+            return message if neighbours.nobody is None else message.masked_fill(neighbours.nobody, 0.0), None
+        scores_BHRS = q_BHRC @ u_BHSC.transpose(-1, -2)  # eq. 5
         if self.edge_key is not None and neighbours.edge_types is not None:
             keys = _split(self.edge_key.unsqueeze(0), self.heads)
-            by_type_BHRE = (q_BHRC * self.scale) @ keys.transpose(-1, -2)
+            by_type_BHRE = q_BHRC @ keys.transpose(-1, -2)
             scores_BHRS = scores_BHRS + by_type_BHRE.gather(-1, neighbours.edge_index(scores_BHRS))
         if neighbours.bias is not None:
             scores_BHRS = scores_BHRS + neighbours.bias
@@ -78,64 +84,39 @@ class MessagePassing(nn.Module):
             message = message.masked_fill(neighbours.nobody, 0.0)
         return message, alpha_BHRS if neighbours.record else None
 
+    def _projected(self, v: Tensor, senders: Tensor) -> tuple[Tensor, ...]:
+        """W_q v (scaled), W_u v_j and W_v v_j; matrices that meet the same vectors are one product."""
+        W_q = self.W_q.weight * self.scale
+        if senders is v:
+            return linear(v, torch.cat([W_q, self.W_u.weight, self.W_v.weight])).chunk(3, dim=-1)
+        u, v_j = linear(senders, torch.cat([self.W_u.weight, self.W_v.weight])).chunk(2, dim=-1)
+        return linear(v, W_q), u, v_j
+
     def _update(self, m: Tensor) -> Tensor:
         """U_mlp, eq. 8."""
         update: Tensor = self.W_b(torch.relu_(self.W_r(m)))
         return update
 
 
-@dataclass(frozen=True)
-class Neighbours:
-    """N(i): who may send to whom.
-
-    bias        added to the scores, broadcast to BHRS: -inf (the lowest float) where j is no neighbour
-    nobody      (B, 1, 1) True for a row where nobody sends
-    edge_types  (B, R, S) 0 = no edge or itself, k + 1 = an edge of type k
-    graph       a sparse label graph, walked edge by edge
-    own_only    every node hears only itself
-    record      return the attention weights
-    """
-
-    bias: Tensor | None = None
-    nobody: Tensor | None = None
-    edge_types: Tensor | None = None
-    graph: LabelGraph | None = None
-    own_only: bool = False
-    record: bool = False
-
-    @classmethod
-    def present(cls, present_BS: Tensor, record: bool = False) -> Neighbours:
-        """Everyone hears every node that is there."""
-        if bool(present_BS.all()):
-            return cls(record=record)
-        nobody_B = ~present_BS.any(dim=1)
-        return cls(
-            bias=_closed(~present_BS)[:, None, None, :],
-            nobody=nobody_B[:, None, None] if bool(nobody_B.any()) else None,
-            record=record,
-        )
-
-    @classmethod
-    def along_edges(cls, present_BS: Tensor, edge_types_BSS: Tensor, record: bool = False) -> Neighbours:
-        """Every node hears itself and the nodes with an edge to it."""
-        itself = torch.eye(present_BS.shape[1], dtype=torch.bool)
-        open_BSS = (edge_types_BSS > 0) | itself
-        return cls(bias=_closed(~open_BSS)[:, None], edge_types=edge_types_BSS, record=record)
-
-    def edge_index(self, like_BHRS: Tensor) -> Tensor:
-        """Edge types as an index of the shape BHRS; type 0 is the node itself (or a closed pair)."""
-        assert self.edge_types is not None
-        return self.edge_types.long()[:, None].expand_as(like_BHRS)
-
-
-def _closed(shut: Tensor) -> Tensor:
-    bias = torch.zeros(shut.shape)
-    return bias.masked_fill_(shut, torch.finfo(bias.dtype).min)
+def _attend(q_BHRC: Tensor, u_BHSC: Tensor, v_BHSC: Tensor, bias: Tensor | None) -> Tensor:
+    """Equations 3, 5 and 6 at once: no score leaves the cache."""
+    if bias is not None:
+        bias = bias.to(q_BHRC.dtype)
+    q_BHRC = q_BHRC.expand(u_BHSC.shape[0], -1, -1, -1)
+    return scaled_dot_product_attention(q_BHRC, u_BHSC, v_BHSC, bias, scale=1.0)
 
 
 def _split(x: Tensor, heads: int) -> Tensor:
     """B, N, D -> B, H, N, C."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return x.view(*x.shape[:-1], heads, -1).transpose(1, 2)
+
+
+def _of(x_BL: Tensor, chosen_BM: Tensor | None) -> Tensor:
+    """(B, L) or (B, L, X) of the chosen labels only."""
+    if chosen_BM is None:
+        return x_BL
+    index = chosen_BM if x_BL.ndim == 2 else chosen_BM.unsqueeze(-1).expand(-1, -1, x_BL.shape[-1])
+    return x_BL.gather(1, index)
 
 
 def _join(x: Tensor) -> Tensor:
@@ -193,35 +174,52 @@ class LaMP(nn.Module):
             self.evidence_vector = nn.Parameter(torch.randn(opinions, config.width) * 0.1)  # e_k
             self.evidence_weight = nn.Parameter(torch.full((n_labels, opinions), 1.0 / opinions))  # a_ik
             self.gate = nn.Parameter(torch.tensor(0.1))
-        if config.candidates:
-            self.opinion_gate = nn.Parameter(torch.tensor(1.0))
+        self.candidates = config.candidates  # M; may be set on a trained model, whatever it was trained with
+        # Without evidence, rows and labels are compared by their vectors for a first opinion.
+        self.opinion_gate = nn.Parameter(torch.tensor(1.0)) if config.candidates and not opinions else None
 
     def forward(
-        self, batch: Any, evidence_BLK: Tensor | None = None, record: bool = False, must_BL: Tensor | None = None
+        self,
+        batch: Any,
+        evidence_BLK: Tensor | None = None,
+        record: bool = False,
+        must_BL: Tensor | None = None,
+        last_only: bool = False,
     ) -> Output:
-        """NodeBatch -> logits of every stage; `must_BL` marks labels that stay candidates (training)."""
+        """NodeBatch -> logits of every stage, or of the last one (`last_only`, for prediction).
+
+        `must_BL` marks labels that stay candidates whatever the first opinion says (training).
+        """
         z_BSD, present_BS, edge_types_BSS = self.embedding(batch)
         z_BSD = self._pass_among_features(z_BSD, present_BS, edge_types_BSS)
-        u = self.W_y.unsqueeze(0)  # the same for every row until a message differs
         floor_BL = self._floor(evidence_BLK)
+        opinion_BL = self._first_opinion(z_BSD, present_BS, floor_BL)
+        chosen = self._chosen(opinion_BL, must_BL)
+        W_o = self.W_y if chosen is None else embedding(chosen, self.W_y)
+        u = W_o if chosen is not None else W_o.unsqueeze(0)  # the same for every row until a message differs
         if evidence_BLK is not None:
-            u = u + evidence_BLK @ self.evidence_vector
-        chosen_BM, opinion_BL = self._choose_candidates(z_BSD, present_BS, floor_BL, must_BL)
-        if chosen_BM is not None:
-            rows = torch.arange(len(chosen_BM))[:, None] if u.shape[0] > 1 else torch.zeros(1, 1, dtype=torch.long)
-            u = u[rows, chosen_BM]
-        from_input = Neighbours.present(present_BS, record)
-        from_labels = self._label_neighbours(chosen_BM, record)
-        output = Output([], opinion_BL, [], [], chosen_BM)
-        assert output.to_input is not None and output.to_labels is not None
-        for xy, yy in zip(self.xy, self.yy, strict=True):  # t = 1..T
+            u = u + _of(evidence_BLK, chosen) @ self.evidence_vector
+        from_input, from_labels = Neighbours.present(present_BS, record), self._label_neighbours(chosen, record)
+        stages: list[Tensor] = []
+        to_input, to_labels = [], []
+        for t, (xy, yy) in enumerate(zip(self.xy, self.yy, strict=True), start=1):  # t = 1..T
             u, attention = xy(u, z_BSD, from_input)  # u^t', stage t.1
-            output.stages.append(self._readout(u, floor_BL, chosen_BM, opinion_BL))
-            output.to_input.append(attention)
+            to_input.append(attention)
+            if not last_only or (self.candidates and opinion_BL is None):
+                stages.append(self._readout(u, W_o, floor_BL, chosen, opinion_BL))
+            if self.candidates and opinion_BL is None:  # no cheaper opinion: stage 1.1 has looked at all labels
+                opinion_BL = stages[-1]
+                chosen = self._chosen(opinion_BL, must_BL)
+                if chosen is not None:
+                    W_o, u = embedding(chosen, self.W_y), _of(u, chosen)
+                    from_labels = self._label_neighbours(chosen, record)
             u, attention = yy(u, None, from_labels)  # u^{t+1}, stage t.2
-            output.stages.append(self._readout(u, floor_BL, chosen_BM, opinion_BL))
-            output.to_labels.append(attention)
-        return output if record else Output(output.stages, opinion_BL, None, None, chosen_BM)
+            to_labels.append(attention)
+            if not last_only or t == len(self.xy):
+                stages.append(self._readout(u, W_o, floor_BL, chosen, opinion_BL))
+        if not record:
+            return Output(stages, opinion_BL, None, None, chosen)
+        return Output(stages, opinion_BL, to_input, to_labels, chosen)
 
     def _pass_among_features(self, z_BSD: Tensor, present_BS: Tensor, edge_types_BSS: Tensor | None) -> Tensor:
         """FMP: MPNN_xx for T_x steps, along the known edges where there are any."""
@@ -242,40 +240,39 @@ class LaMP(nn.Module):
             return None
         return (evidence_BLK * self.evidence_weight).sum(-1)
 
-    def _readout(self, u: Tensor, floor_BL: Tensor | None, chosen_BM: Tensor | None, opinion_BL: Tensor | None) -> Tensor:
+    def _readout(
+        self, u: Tensor, W_o: Tensor, floor_BL: Tensor | None, chosen: Tensor | None, opinion_BL: Tensor | None
+    ) -> Tensor:
         """R: a row-wise dot product with the label's own vector, eq. 14."""
-        W_o = self.W_y if chosen_BM is None else self.W_y[chosen_BM]
         logits = (u * W_o).sum(-1) * self.readout_scale
         if floor_BL is not None:
-            logits = logits * self.gate
+            logits = logits * self.gate + _of(floor_BL, chosen)
         if self.bias is not None:
-            logits = logits + (self.bias if chosen_BM is None else self.bias[chosen_BM])
-        if floor_BL is not None:
-            logits = logits + (floor_BL if chosen_BM is None else floor_BL.gather(1, chosen_BM))
-        if chosen_BM is None:
+            logits = logits + (self.bias if chosen is None else self.bias[chosen])
+        if chosen is None:
             return logits
         assert opinion_BL is not None
-        return opinion_BL.scatter(1, chosen_BM, logits)  # the others keep their first opinion
+        return opinion_BL.to(logits.dtype).scatter(1, chosen, logits)  # the others keep their first opinion
 
-    def _choose_candidates(
-        self, z_BSD: Tensor, present_BS: Tensor, floor_BL: Tensor | None, must_BL: Tensor | None
-    ) -> tuple[Tensor | None, Tensor | None]:
-        """The M most promising labels of each row, by a first opinion that costs L * d."""
+    def _first_opinion(self, z_BSD: Tensor, present_BS: Tensor, floor_BL: Tensor | None) -> Tensor | None:
+        """What can be said before any message: the evidence, or a comparison that costs L * d; None for neither."""
         bias = 0.0 if self.bias is None else self.bias
-        M = min(self.config.candidates, self.n_labels)
-        if not self.config.candidates:
-            return None, None if floor_BL is None else floor_BL + bias
+        if floor_BL is not None:
+            return floor_BL + bias
+        if self.opinion_gate is None:
+            return None
         counts = present_BS.sum(1, keepdim=True).clamp(min=1)
         mean_BD = (z_BSD * present_BS.unsqueeze(-1)).sum(1) / counts
-        opinion_BL = mean_BD @ self.W_y.T * (self.readout_scale * self.opinion_gate) + bias
-        if floor_BL is not None:
-            opinion_BL = opinion_BL + floor_BL
-        if M == self.n_labels:
-            return None, opinion_BL
+        return mean_BD @ self.W_y.T * (self.readout_scale * self.opinion_gate) + bias
+
+    def _chosen(self, opinion_BL: Tensor | None, must_BL: Tensor | None) -> Tensor | None:
+        """The M most promising labels of each row (B, M); None where all labels take part."""
+        if opinion_BL is None or not 0 < self.candidates < self.n_labels:
+            return None
         ranked = opinion_BL.detach()
         if must_BL is not None:
             ranked = ranked.masked_fill(must_BL, torch.inf)
-        return ranked.topk(M, dim=1, sorted=False).indices, opinion_BL
+        return ranked.topk(self.candidates, dim=1, sorted=False).indices
 
     def _label_neighbours(self, chosen_BM: Tensor | None, record: bool) -> Neighbours:
         if self.graph.kind == "edgeless":
@@ -285,5 +282,5 @@ class LaMP(nn.Module):
         if chosen_BM is None and self.graph.sparse:
             return Neighbours(graph=self.graph, record=record)
         shut = ~self.graph.open_pairs(chosen_BM)  # (L, L) or (B, M, M)
-        bias = _closed(shut)
+        bias = closed_bias(shut)
         return Neighbours(bias=bias if chosen_BM is None else bias[:, None], record=record)
