@@ -201,7 +201,7 @@ def measured_section(found: dict[str, Any]) -> str:
         "",
         "### Do the attended parts matter to the prediction?",
         "",
-        "| rows | taken away | cases | most attended | random | standard error of the difference | larger than random |",
+        "| rows | taken away | cases | most attended | random | standard error of the gap | larger than random |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     bibtex = found["bibtex_100_rows"]

@@ -26,7 +26,7 @@ import numpy as np
 
 VOCABULARY, LABELS, MEAN_LABELS, MEAN_TOKENS = 47_236, 103, 3.2, 120
 GENERATED_PIECE = 20_000
-OPINION_ROWS = 10_000
+OPINION_ROWS = 2_000
 BLOCK_STEPS, BLOCKS = 40, 9
 
 
@@ -37,6 +37,7 @@ def generate(path: Path, rows: int, seed: int) -> None:
 
     draw = np.random.default_rng(seed)
     words = np.array([f"w{number:05d}" for number in range(VOCABULARY)], dtype=object)
+    names = np.array([f"T{label:03d}" for label in range(LABELS)], dtype=object)
     zipf = np.cumsum(1 / np.arange(1, VOCABULARY + 1))
     own_words = draw.integers(0, VOCABULARY, size=(LABELS, 60))
     weight = 1 / np.arange(1, LABELS + 1) ** 0.7
@@ -46,14 +47,21 @@ def generate(path: Path, rows: int, seed: int) -> None:
             n = min(GENERATED_PIECE, rows - first)
             has = draw.random((n, LABELS)) < weight * (MEAN_LABELS / weight.sum())
             has[np.arange(n), draw.choice(LABELS, size=n, p=weight / weight.sum())] = True
-            texts, topics = [], []
-            for row in has:
-                labels, length = np.flatnonzero(row), 20 + draw.poisson(MEAN_TOKENS - 20)
-                drawn = np.searchsorted(zipf, draw.random(length) * zipf[-1])
-                topical = draw.random(length) < 1 / 3
-                drawn[topical] = own_words[draw.choice(labels, topical.sum()), draw.integers(0, 60, topical.sum())]
-                texts.append(" ".join(words[drawn]))
-                topics.append("|".join(f"T{label:03d}" for label in labels))
+            lengths = 20 + draw.poisson(MEAN_TOKENS - 20, size=n)
+            ends, count = np.cumsum(lengths), int(lengths.sum())
+            drawn = np.searchsorted(zipf, draw.random(count) * zipf[-1])
+            # A third of the words come from the own words of one of the document's topics.
+            rows_of, labels_of = np.nonzero(has)
+            per_row = np.bincount(rows_of, minlength=n)
+            row = np.repeat(np.arange(n), lengths)
+            pick = (np.cumsum(per_row) - per_row)[row] + (draw.random(count) * per_row[row]).astype(np.int64)
+            topical = draw.random(count) < 1 / 3
+            drawn[topical] = own_words[labels_of[pick[topical]], draw.integers(0, 60, size=int(topical.sum()))]
+            spelled = words[drawn]
+            texts = [" ".join(spelled[end - length : end]) for end, length in zip(ends, lengths, strict=True)]
+            named = names[labels_of]
+            bounds = np.cumsum(per_row)
+            topics = ["|".join(named[end - k : end]) for end, k in zip(bounds, per_row, strict=True)]
             writer.write_table(arrow.table({"text": texts, "topics": topics}, schema=schema))
 
 
