@@ -190,3 +190,20 @@ def test_arbitrary_bytes_under_every_name(tmp_path: Path, content: bytes) -> Non
         path = tmp_path / name
         path.write_bytes(content)
         check(path, read_file)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("x.arff", b"@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute w numeric\n@data\n{0 1,1 1e39}\n"),
+        ("x.arff", b"@relation 'x: -C 1'\n@attribute y {0,1}\n@attribute w numeric\n@data\n1,1e39\n"),
+        ("x.svm", b"1 1:1e39\n"),
+        ("x.jsonl", b'{"features": [1e39], "labels": ["a"]}\n'),
+        ("x.jsonl", b'{"features": {"a": 1' + b"0" * 400 + b'}, "labels": ["a"]}\n'),
+    ],
+)
+def test_numbers_that_float32_cannot_hold(tmp_path: Path, name: str, content: bytes) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(FormatError, match="finite numbers"):
+        read_file(path)

@@ -25,7 +25,7 @@ from lampnet.readers.arff_header import (
     split_fields,
     unescape,
 )
-from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, checked_floats, dense_block
+from lampnet.readers.number_text import LARGEST, NUMBER, Lines, SparseRows, blocks_of_lines, checked_floats, dense_block
 from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
 
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
@@ -202,8 +202,8 @@ def _code(path: Path, attribute: Attribute, value: str, line: int) -> float:
         number = float(value)
     except ValueError:
         raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is not a number", line) from None
-    if np.isinf(number):
-        raise FormatError(path, f"attribute {attribute.name!r} is infinite; give finite numbers", line)
+    if abs(number) > LARGEST:
+        raise FormatError(path, f"attribute {attribute.name!r} is infinite or beyond 3.4e38; give finite numbers", line)
     return number
 
 

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from lampnet.dataset import Dataset
 from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.alignment import label_matrix, names_in
 from lampnet.readers.bases import encode_bases
+from lampnet.readers.number_text import LARGEST
 from lampnet.readers.source import MAX_BYTES, decode, plain_stem, read_bytes
 
 _KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
@@ -138,7 +138,7 @@ def _value(path: Path, field: str, value: Any, first: Any, number: int) -> Any:
         raise FormatError(path, f"'features' has {len(value)} numbers, the first row {len(first)}", number)
     entries = value.values() if isinstance(value, dict) else value
     for entry in entries:
-        if not isinstance(entry, (int, float)) or not math.isfinite(entry):
+        if not isinstance(entry, (int, float)) or not abs(entry) <= LARGEST:
             raise FormatError(path, f"'features' holds {str(entry)[:40]!r}; give finite numbers", number)
     return value
 

@@ -11,12 +11,18 @@ from scipy import sparse
 
 from lampnet.dataset import Dataset
 from lampnet.errors import FormatError
+from lampnet.readers.number_text import LARGEST
 
 
 def _only_zero_and_one(x: np.ndarray) -> bool:
     if x.dtype.kind in "bu":
         return int(x.max()) <= 1
     return bool(((x == 0) | (x == 1)).all())
+
+
+def _known(y: Any) -> np.ndarray:
+    known: np.ndarray = ~np.isnan(np.asarray(y.data if sparse.issparse(y) else y, dtype=np.float64))
+    return known
 
 
 def _binary_csr(x: np.ndarray) -> sparse.csr_matrix:
@@ -48,8 +54,8 @@ def dataset_of(
     if y is not None and y.shape[0] != x.shape[0]:
         raise FormatError(path, f"X has {x.shape[0]} rows, Y {y.shape[0]}; they must agree")
     values = x.data if sparse.issparse(x) else x
-    if values.dtype.kind == "f" and not np.isfinite(values).all():
-        raise FormatError(path, "X holds values that are not finite numbers")
+    if values.dtype.kind == "f" and not (np.abs(values) <= LARGEST).all():
+        raise FormatError(path, "X holds values that are not finite numbers (or are beyond 3.4e38)")
     rows: Any
     if sparse.issparse(x):
         rows, kind = sparse.csr_matrix(x, dtype=np.float32), "wordset"
@@ -62,6 +68,8 @@ def dataset_of(
     count = len(label_names or ())
     if y is not None:
         plain = not sparse.issparse(y) and y.size and _only_zero_and_one(y)
+        if not plain and not (np.isin(y.data if sparse.issparse(y) else y, (-1, 0, 1)) | ~_known(y)).all():
+            raise FormatError(path, "Y must hold 0 and 1 (NaN where unknown), or -1 and 1")
         labels = _binary_csr(y) if plain else sparse.csr_matrix(y, dtype=np.float32)
         labels.sum_duplicates()
         labels.eliminate_zeros()

@@ -20,6 +20,8 @@ from lampnet.errors import FormatError
 from lampnet.readers.source import MAX_DIMENSION
 
 NUMBER = rb"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
+#: Rows are kept as float32; what is larger would become infinite.
+LARGEST = float(np.finfo(np.float32).max)
 _BLOCK = 1 << 24
 #: Below this many numbers the plain parser is as fast.
 _FEW = 20_000
@@ -121,9 +123,12 @@ def dense_block(lines: Lines, columns: int, path: Path, separator: bytes = b",")
     if values is None or len(values) != count:
         return None
     table: np.ndarray = values.reshape(-1, columns)
-    if np.isinf(table).any():
-        row = int(np.flatnonzero(np.isinf(table).any(axis=1))[0])
-        raise FormatError(path, "the line holds an infinite value; give finite numbers", lines.numbers[row])
+    large = np.abs(table) > LARGEST
+    if large.any():
+        row = int(np.flatnonzero(large.any(axis=1))[0])
+        raise FormatError(
+            path, "the line holds a value that is infinite or beyond 3.4e38; give finite numbers", lines.numbers[row]
+        )
     return table
 
 
@@ -151,10 +156,12 @@ class SparseRows:
                 f"the index {indices[bad[0]]:g} is not a whole number from 0 to {limit - 1}",
                 numbers[int(rows[bad[0]])],
             )
-        infinite = np.flatnonzero(np.isinf(values))
+        infinite = np.flatnonzero(np.abs(values) > LARGEST)
         if len(infinite):
             raise FormatError(
-                self.path, "the line holds an infinite value; give finite numbers", numbers[int(rows[infinite[0]])]
+                self.path,
+                "the line holds a value that is infinite or beyond 3.4e38; give finite numbers",
+                numbers[int(rows[infinite[0]])],
             )
         columns = indices.astype(np.int64)
         falling = np.flatnonzero((columns[1:] <= columns[:-1]) & (rows[1:] == rows[:-1]))
