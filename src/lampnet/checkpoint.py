@@ -23,6 +23,7 @@ from lampnet.errors import CheckpointError
 
 DIGEST_BYTES = 32
 LOCK = "lock"
+_held: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,11 @@ def _flush_folder(folder: Path) -> None:
 
 @contextmanager
 def claimed(folder: Path | None) -> Iterator[None]:
-    """Hold a training folder for this process alone; it is free again when the process ends, however it ends."""
-    if folder is None:
+    """Hold a training folder for this process alone; it is free again when the process ends, however it ends.
+
+    Inside another `claimed` of the same folder, and for None, nothing happens.
+    """
+    if folder is None or folder.resolve() in _held:
         yield
         return
     try:
@@ -88,8 +92,10 @@ def claimed(folder: Path | None) -> Iterator[None]:
         os.write(handle, str(os.getpid()).encode())
         for left_over in folder.glob(".checkpoint-*.tmp"):  # of a run that was killed while writing
             _remove(left_over)
+        _held.add(folder.resolve())
         yield
     finally:
+        _held.discard(folder.resolve())
         os.close(handle)
 
 

@@ -15,13 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from lampnet import distributed
+from lampnet.checkpoint import claimed
 from lampnet.config import Config
 from lampnet.data_source import Source, prior_graph
 from lampnet.errors import CheckpointError, ConfigError, did_you_mean
 from lampnet.fitted import FittedModel
 from lampnet.fitting import fit
 from lampnet.scoring import all_scores
+from lampnet.shards import is_prepared, open_prepared
 from lampnet.store import CHECKPOINTS, MODEL, check_target, save_model
+from lampnet.streaming import fit_prepared, validation
 from lampnet.training import Callback, Stopped
 
 RUN = "run.json"
@@ -85,37 +89,65 @@ def train_into(
 
     any_run : with `resume`, continue whatever the folder holds; else what was asked must be the same
     """
+    with distributed.joined() as team:
+        resume = resume or distributed.restarted()
+        kept = folder / CHECKPOINTS
+        if team.leads:
+            run, resume = _checked(run, folder, kept, resume, any_run)
+        run, resume = distributed.from_leader((run, resume))
+        seed = run.config.training.seed
+        # The data first: a mistake there must leave no folder behind.
+        prepared = open_prepared(run.source.data) if is_prepared(run.source.data) else None
+        splits = run.source.splits(seed, say) if prepared is None else None
+        names = splits.train.label_names if splits is not None else prepared.label_names if prepared else ()
+        kind, edges = prior_graph(run.label_graph, run.source, names)
+        config = replace(run.config, label_graph=kind)
+        options: dict[str, Any] = {
+            "label_edges": edges,
+            "folder": kept,
+            "resume": resume,
+            "callback": callback,
+            "say": say,
+        }
+        made = not folder.exists()
+        with claimed(kept if team.leads else None):
+            if team.leads:
+                _prepare(run, folder, kept, fresh=not resume)
+            try:
+                if splits is not None:
+                    model = fit(splits, config, **options)
+                    checked = splits.with_validation(0.1, seed).valid
+                    assert checked is not None
+                    truth = model.check(checked).indicator()
+                    proba = model.proba(checked.rows, checked.row_edges)
+                else:
+                    assert prepared is not None
+                    model = fit_prepared(prepared, config, **options)
+                    truth, proba = validation(prepared, model)
+            except Stopped as stopped:
+                if stopped.model is not None and team.leads:
+                    _save(stopped.model, run, folder)
+                raise
+            except BaseException:
+                if made and team.leads and not any(kept.glob("checkpoint-*")):
+                    shutil.rmtree(folder, ignore_errors=True)
+                raise
+            if team.leads:
+                _save(model, run, folder)
+        return Outcome(model, all_scores(truth, proba, model.decisions))
+
+
+def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool) -> tuple[Run, bool]:
+    """The run to do and whether there is one to resume; refuses to lose what the folder holds."""
     check_target(folder)
-    kept = folder / CHECKPOINTS
     found = _found(kept)
     if resume and found is not None:
-        run = _same(run, found, folder, any_run)
-    elif not resume and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
+        return _same(run, found, folder, any_run), True
+    if not resume and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
         raise CheckpointError(
             f"{folder} holds an unfinished training; add --resume to finish it, or give another folder"
         )
-    seed = run.config.training.seed
-    # The data first: a mistake there must leave no folder behind.
-    splits = run.source.splits(seed, say)
-    kind, edges = prior_graph(run.label_graph, run.source, splits.train.label_names)
-    config = replace(run.config, label_graph=kind)
-    made = not folder.exists()
-    _prepare(run, folder, kept, fresh=not (resume and found is not None))
-    try:
-        model = fit(splits, config, label_edges=edges, folder=kept, resume=resume, callback=callback, say=say)
-    except Stopped as stopped:
-        if stopped.model is not None:
-            _save(stopped.model, run, folder)
-        raise
-    except BaseException:
-        if made and not any(kept.glob("checkpoint-*")):
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    _save(model, run, folder)
-    checked = splits.with_validation(0.1, seed).valid
-    assert checked is not None
-    truth, proba = model.check(checked), model.proba(checked.rows, checked.row_edges)
-    return Outcome(model, all_scores(truth.indicator(), proba, model.decisions))
+    return run, False
 
 
 def _save(model: FittedModel, run: Run, folder: Path) -> None:
@@ -126,7 +158,7 @@ def _save(model: FittedModel, run: Run, folder: Path) -> None:
 def _found(kept: Path) -> Run | None:
     try:
         return Run.from_json(json.loads((kept / RUN).read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, RecursionError) as fault:
         if isinstance(fault, CheckpointError):

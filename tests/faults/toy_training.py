@@ -1,6 +1,6 @@
 """A small training run in a process of its own, for tests that kill, starve or duplicate it.
 
-    python toy_training.py once FOLDER [resume] [setting=value ...]
+    python toy_training.py once FOLDER [resume] [lose_worker_at=STEP] [setting=value ...]
     python toy_training.py killed FOLDER KILLS SEED
 
 `once` trains and prints a line for every event and, at the end, the digest of the weights.
@@ -87,9 +87,16 @@ def once(arguments: argparse.Namespace) -> int:
     resume = "resume" in arguments.settings
     changes = dict(setting.split("=", 1) for setting in arguments.settings if setting != "resume")
     unknown = float(changes.pop("unknown", 0))
+    lose_at = f"step at {changes.pop('lose_worker_at', 'no step')}"
+
+    def hear(line: str) -> None:
+        say(line)
+        if line == lose_at and not distributed.restarted():
+            os.kill(other_worker(), signal.SIGKILL)
+
     try:
         with distributed.joined() as us:
-            model = train(arguments.folder, resume, say, changes, unknown)
+            model = train(arguments.folder, resume, hear, changes, unknown)
             if us.leads:
                 say(f"weights {digest_of(model)}")
     except Stopped as stopped:
@@ -99,6 +106,12 @@ def once(arguments: argparse.Namespace) -> int:
         say(f"error: {type(fault).__name__}: {fault}")
         return 2
     return 0
+
+
+def other_worker() -> int:
+    """The process that torchrun started beside this one."""
+    children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text().split()
+    return next(int(child) for child in children if int(child) != os.getpid())
 
 
 def killed(arguments: argparse.Namespace) -> int:

@@ -16,12 +16,12 @@ from lampnet.dataset import Dataset
 from lampnet.errors import DataError
 from lampnet.evidence import Evidence
 from lampnet.inputs import make_encoder
-from lampnet.preparing import WholeInPieces, prepare
 from lampnet.prepared_source import prepare_source
+from lampnet.preparing import WholeInPieces, prepare
 from lampnet.shards import is_prepared, open_prepared, take_rows
 from lampnet.streaming import fit_prepared
 
-WORDS = np.array("red green blue fox sea sky tree house road night day rain sun wind snow hill".split())
+WORDS = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house", "road", "night", "day", "rain", "sun"])
 CONFIG = Config().updated(
     {
         "input.min_count": 1,

@@ -38,6 +38,7 @@ def command(
     on_bad_row: OnBadRow = "error",
 ) -> None:
     """Predict label sets: {"id", "labels", "scores"} a line, scores of these labels and the next five."""
+    from lampnet import distributed
     from lampnet.errors import ConfigError, did_you_mean
     from lampnet.matching import match_rows
     from lampnet.metrics import METRICS
@@ -48,41 +49,42 @@ def command(
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     if resume and out is None:
         raise ConfigError("--resume needs --out FILE: only a file can be continued")
-    fitted = load_model(model)
-    source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
-    known = fitted.facts.get("source")
-    if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
-        inputs = {role: name for role, name in known["columns"].items() if role not in ("labels", "separator")}
-        source = source_of(
-            rows,
-            data_root,
-            None,
-            [f"{r}={n}" for r, n in (inputs | dict(source.columns)).items()],
-            on_bad_row=on_bad_row,
-        )
-    rule = fitted.decisions.best[metric]
-    done = _rows_in(out) if resume and out is not None else 0
-    empty = 0
-    stream = pieces(source, split, fitted.config.training.seed, skip=done)
-    first = next(stream, None)  # a mistake in the input must not empty the file
-    with _sink(out, append=bool(done)) as sink:
-        while first is not None:
-            piece = match_rows(fitted, _unlabelled(first))
-            if piece.kind in ("wordset", "text"):
-                empty += int((fitted.encoder.encode(piece.rows).lengths() == 0).sum())
-            proba = fitted.proba(piece.rows, piece.row_edges)
-            ids = piece.ids or tuple(str(done + i) for i in range(len(piece)))
-            for line in _lines(ids, fitted.label_names, proba, rule.apply(proba)):
-                sink.write(line + "\n")
-            sink.flush()  # whatever happens next, these rows are kept
-            done += len(piece)
-            first = next(stream, None)
-    if empty:
-        print(
-            f"lampnet: warning: {empty} row(s) had nothing that the model knows and were predicted from the "
-            "label frequencies",
-            file=sys.stderr,
-        )
+    with distributed.joined() as team:
+        fitted = load_model(model)
+        source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
+        known = fitted.facts.get("source")
+        if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
+            inputs = {role: name for role, name in known["columns"].items() if role not in ("labels", "separator")}
+            source = source_of(
+                rows,
+                data_root,
+                None,
+                [f"{r}={n}" for r, n in (inputs | dict(source.columns)).items()],
+                on_bad_row=on_bad_row,
+            )
+        rule = fitted.decisions.best[metric]
+        done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
+        empty = 0
+        stream = pieces(source, split, fitted.config.training.seed, skip=done)
+        first = next(stream, None)  # a mistake in the input must not empty the file
+        with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
+            while first is not None:
+                piece = match_rows(fitted, _unlabelled(first))
+                if piece.kind in ("wordset", "text"):
+                    empty += int((fitted.encoder.encode(piece.rows).lengths() == 0).sum())
+                proba = fitted.proba(piece.rows, piece.row_edges)
+                ids = piece.ids or tuple(str(done + i) for i in range(len(piece)))
+                for line in _lines(ids, fitted.label_names, proba, rule.apply(proba)):
+                    sink.write(line + "\n")
+                sink.flush()  # whatever happens next, these rows are kept
+                done += len(piece)
+                first = next(stream, None)
+        if empty and team.leads:
+            print(
+                f"lampnet: warning: {empty} row(s) had nothing that the model knows and were predicted from the "
+                "label frequencies",
+                file=sys.stderr,
+            )
 
 
 def _unlabelled(data: Any) -> Any:
@@ -139,7 +141,8 @@ def _sink(path: Path | None, append: bool) -> Iterator[IO[str]]:
     try:
         with file:
             yield file
-            os.fsync(file.fileno())
+            if path.is_file():  # not a device, which cannot be flushed
+                os.fsync(file.fileno())
     except OSError as fault:
         raise DataError(
             f"{path} could not be written to the end ({fault.strerror or fault}); its whole lines are good: "

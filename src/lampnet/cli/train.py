@@ -96,21 +96,24 @@ def command(
 def _train(asked: Run, out: Path, resume: bool, any_run: bool, quiet: bool) -> int:
     from rich.console import Console
 
+    from lampnet import distributed
     from lampnet.cli.display import TrainingDisplay, score_table
     from lampnet.run_folder import train_into
     from lampnet.training import Stopped
 
-    with TrainingDisplay(asked.config.training, quiet) as display:
+    with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
             outcome = train_into(asked, out, resume=resume, any_run=any_run, callback=display.event, say=display.say)
         except Stopped as stopped:
             kept = "the best model so far is there" if stopped.model is not None else "no epoch was finished yet"
-            display.warn(
-                f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; go on with: lampnet train --out {out} --resume"
-            )
+            if team.leads:
+                display.warn(
+                    f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; "
+                    f"go on with: lampnet train --out {out} --resume"
+                )
             return 128 + int(stopped.signal_number)
     display.say(f"{outcome.model.facts['status']}; the model is in {out}")
-    if not quiet:
+    if not quiet and team.leads:
         Console(soft_wrap=True).print(score_table("validation rows", outcome.scores))
         typer.echo(f"next: lampnet evaluate {out}")
     return 0
