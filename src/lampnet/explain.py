@@ -352,12 +352,12 @@ def labels_in_play(
 
 def _cut_offs(rule: Rule, proba: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """float32 (L,): what each label's probability had to reach in this row."""
-    if isinstance(rule, Threshold) and not rule.min_labels:
-        return np.full(len(proba), rule.value, dtype=np.float32)
+    lowest = proba[chosen].min() if chosen.any() else 1.0
+    if isinstance(rule, Threshold):  # a row that must have a label may have taken one from below
+        return np.full(len(proba), min(rule.value, lowest), dtype=np.float32)
     if isinstance(rule, PerLabelThreshold):
         return np.asarray(rule.values, dtype=np.float32)
     # Rules about the whole set: the row's cut lies at its least probable chosen label.
-    lowest = proba[chosen].min() if chosen.any() else 1.0
     return np.full(len(proba), lowest, dtype=np.float32)
 
 

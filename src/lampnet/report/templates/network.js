@@ -8,7 +8,7 @@ function drawNetwork(row, selected, weights, choose) {
   const drawn = labelsDrawn(row, selected, heard);
   const width = Math.max(250, byId("network").clientWidth || 480);
   const narrow = width < 420;
-  const side = narrow ? 84 : 118, letters = narrow ? 12 : 17;
+  const side = narrow ? 88 : 124, letters = narrow ? 10 : 14;
   const height = narrow ? 360 : 400;
   const rx = width / 2 - side, ry = height / 2 - 40, cx = width / 2, cy = height / 2;
   const place = new Map(drawn.map((label, n) => {

@@ -193,6 +193,11 @@ function draw() {
   if (location.hash !== place) history.replaceState(null, "", place);
 }
 
+// An option holds plain text only, so isolating signs keep a right-to-left name from turning its neighbours.
+function apart(text) {
+  return "\u2068" + text + "\u2069";
+}
+
 function fromAddress() {
   const wanted = /^#row=(\d+)$/.exec(location.hash);
   const found = wanted ? DATA.rows.findIndex((row) => row.row === Number(wanted[1])) : -1;
@@ -204,7 +209,7 @@ function start() {
   setUpTips();
   byId("title").textContent = DATA.title;
   if (DATA.testSet) { byId("test-set-link").href = DATA.testSet; byId("test-set-link").hidden = false; }
-  DATA.rows.forEach((row, i) => byId("row").append(make("option", { value: i, text: `${shorten(row.id, 60)} · ${row.labels.filter((_, k) => row.chosen[k]).map((name) => shorten(name, 24)).join(", ") || "no label"}` })));
+  DATA.rows.forEach((row, i) => byId("row").append(make("option", { value: i, text: apart(shorten(row.id, 60)) + " · " + (row.labels.filter((_, k) => row.chosen[k]).map((name) => apart(shorten(name, 24))).join(", ") || "no label") })));
   byId("row").addEventListener("change", (event) => chooseRow(Number(event.target.value)));
   byId("previous").addEventListener("click", () => chooseRow(state.row - 1));
   byId("next").addEventListener("click", () => chooseRow(state.row + 1));
