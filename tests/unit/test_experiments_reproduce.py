@@ -197,6 +197,15 @@ def test_targets_are_computed() -> None:
     assert judged["sider", "roc_auc_macro", "lamp at least 0.66"] is None
 
 
+def test_the_page_shows_targets_as_reached_or_missed() -> None:
+    page = results_page([result("bibtex", "lamp", value=0.5, example_f1=0.53, macro_f1=0.4)])
+    rows = [line for line in page.splitlines() if "lamp at least" in line]
+    assert rows[0] == "| Bibtex | ebF1 | lamp at least 0.52 | 0.530 (+0.010) | reached |"
+    assert [row.split(" | ")[-1] for row in rows] == ["reached |", "**missed** |", "**missed** |"]
+    assert "1 of 3 measured targets are reached" in page
+    assert "SIDER" in next(line for line in page.splitlines() if "have no result yet" in line)
+
+
 def test_methods_that_did_not_finish_have_a_row() -> None:
     late = {
         key: result("delicious", "chain")[key] for key in ("dataset", "system", "seed", "version", "machine", "data")

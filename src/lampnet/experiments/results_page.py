@@ -99,16 +99,19 @@ def _targets(summary: Summary) -> str:
             SCORES[target.score],
             target.asked,
             target.measured,
-            "not measured" if target.reached is None else "reached" if target.reached else "**missed**",
+            "reached" if target.reached else "**missed**",
         ]
-        for target in judged
+        for target in known
     ]
     count = sum(bool(target.reached) for target in known)
-    intro = (
-        f"Scores under the best decision. {count} of {len(known)} measured targets are reached; "
-        f"{len(judged) - len(known)} are not measured."
-    )
-    return f"## Targets\n\n{intro}\n\n" + table(["data", "score", "target", "measured", ""], rows)
+    parts = [f"## Targets\n\nScores under the best decision. {count} of {len(known)} measured targets are reached."]
+    if rows:
+        parts.append(table(["data", "score", "target", "measured", ""], rows))
+    waiting = dict.fromkeys(_title(target.dataset) for target in judged if target.reached is None)
+    if waiting:
+        open_targets = len(judged) - len(known)
+        parts.append(f"{open_targets} targets have no result yet, all or some of those of {', '.join(waiting)}.")
+    return "\n\n".join(parts)
 
 
 def _paper_section(summary: Summary, datasets: Sequence[str]) -> str:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 
-class OutOfTime(Exception):
-    """The method in hand used up its time."""
+class OutOfTime(BaseException):
+    """The method in hand used up its time; no `except Exception` of a library may swallow that."""
 
 
 def in_words(seconds: float) -> str:
