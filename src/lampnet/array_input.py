@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,7 +54,7 @@ def rows_of(X: Any, kind: str) -> tuple[Any, tuple[str, ...] | None]:
         if isinstance(X, np.ndarray) and X.dtype == np.uint8:
             return X, None
         texts = _texts(X, kind)
-        return encode_bases(texts, "X", list(range(1, len(texts) + 1))), None
+        return encode_bases(texts, Path("X"), list(range(1, len(texts) + 1))), None
     if kind == "image":
         return list(X), None
     if kind == "wordset":

@@ -137,8 +137,20 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "epochs", "batch_size", "accumulate")
-        _at_least(self, 0, "learning_rate", "weight_decay", "warmup_steps", "intermediate_weight", "clip",
-                  "patience", "seed", "threads", "time_budget", "checkpoint_minutes")
+        _at_least(
+            self,
+            0,
+            "learning_rate",
+            "weight_decay",
+            "warmup_steps",
+            "intermediate_weight",
+            "clip",
+            "patience",
+            "seed",
+            "threads",
+            "time_budget",
+            "checkpoint_minutes",
+        )
         if not 0 <= self.average < 1:
             raise ConfigError(f"training.average={self.average} must be at least 0 and below 1")
 
@@ -205,7 +217,8 @@ class Config:
                 if dotted not in known:
                     raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
             values = {name: _as_type(dotted, changes.pop(dotted), known[dotted]) for name, dotted in own.items()}
-            config = dataclasses.replace(config, **{section: kind(**values)})
+            parts: dict[str, Any] = {section: kind(**values)}
+            config = dataclasses.replace(config, **parts)
         return config.updated(changes)
 
 
@@ -275,12 +288,30 @@ PRESETS: dict[str, Config] = {
         preset_name="paper",
         input=InputConfig(text_nodes="sequence", tfidf=False),
         model=ModelConfig(
-            width=512, heads=4, steps=2, feature_steps=2, norm="post", score_scale="width", readout="tied",
-            dropout=0.2, node_dropout=0.0, evidence=(),
+            width=512,
+            heads=4,
+            steps=2,
+            feature_steps=2,
+            norm="post",
+            score_scale="width",
+            readout="tied",
+            dropout=0.2,
+            node_dropout=0.0,
+            evidence=(),
         ),
         training=TrainingConfig(
-            epochs=50, batch_size=32, optimiser="adam", learning_rate=2e-4, weight_decay=0.0, warmup_steps=0,
-            schedule="constant", intermediate_weight=0.1, average=0.0, clip=0.0, patience=10, start="random",
+            epochs=50,
+            batch_size=32,
+            optimiser="adam",
+            learning_rate=2e-4,
+            weight_decay=0.0,
+            warmup_steps=0,
+            schedule="constant",
+            intermediate_weight=0.1,
+            average=0.0,
+            clip=0.0,
+            patience=10,
+            start="random",
         ),
     ),
 }

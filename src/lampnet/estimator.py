@@ -208,7 +208,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         changes |= {"training.metric": self.metric, "training.seed": int(seed)}
         config = Config.preset(self.preset)
         # Width and heads are checked against each other, so they change together.
-        together = {k: changes.pop(k) for k in ("model.heads", "model.width") if k in changes}
+        together: dict[str, Any] = {k: changes.pop(k) for k in ("model.heads", "model.width") if k in changes}
         config = Config.from_json(_nested(config, together)) if together else config
         return config.updated(changes | dict(self.settings or {}))
 
@@ -251,6 +251,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def model_logits(self, X: Any) -> np.ndarray:
         """Final logits (n, L) of every label, float32."""
+        check_is_fitted(self, "model_")
         return self.model_.logits(self._dataset(X).rows)
 
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -263,7 +264,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,)."""
-        if hasattr(self, "_single") and self._single:
+        check_is_fitted(self, "model_")
+        if self._single:
             return self.classes_[self.model_logits(X).argmax(axis=1)]
         chosen = self._chosen(X)
         return sparse.csr_matrix(chosen, dtype=np.int64) if self._sparse else chosen.astype(np.int64)
@@ -299,7 +301,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Why: for each row the input parts and the other labels that each label listened to."""
         from lampnet.explain import explain
 
-        return explain(self.model_, self._dataset(X), rows, labels)
+        data = self._dataset(X)
+        return explain(self.model_, data, rows, labels)
 
     def save(self, folder: str | Path) -> Path:
         """Write a model folder that `load` and the command line read."""

@@ -46,6 +46,9 @@ def _expect(name: str, array: object, shape: tuple[int | None, ...]) -> None:
 
 def _check_forest(nodes: Mapping[str, np.ndarray], n_labels: int) -> None:
     """A walk down any tree must end: children come after their parents and inside their tree."""
+    lacking = {"offsets", "left", "right", "feature", "threshold", "share", "prior"} - set(nodes)
+    if lacking:
+        raise ModelFolderError(f"the evidence of this model is damaged: forest.{min(lacking)} is missing")
     whole = {"offsets": np.int64, "left": np.int32, "right": np.int32, "feature": np.int32}
     for name, dtype in whole.items():
         if nodes[name].ndim != 1 or nodes[name].dtype != dtype:

@@ -116,11 +116,11 @@ def _weigh_opinions(model: LaMP, evidence_nLK: np.ndarray, Y_nL: np.ndarray) -> 
         solver.zero_grad()
         losses = torch.nn.functional.binary_cross_entropy_with_logits(g @ a + c, y, reduction="none")
         loss = (losses * known).sum() / known.sum().clamp(min=1) + 1e-4 * (c - torch.logit(share)).square().mean()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
     with torch.enable_grad():
-        solver.step(closure)
+        solver.step(closure)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         model.evidence_weight.copy_(a.detach().expand_as(model.evidence_weight))
         assert model.bias is not None

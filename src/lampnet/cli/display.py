@@ -99,7 +99,7 @@ class TrainingDisplay:
 
     def _speed(self, progress: Any) -> float:
         seconds = progress.seconds - (self._seconds_before or 0.0)
-        return self._steps_here * self.config.batch_size / max(1e-9, seconds)
+        return float(self._steps_here * self.config.batch_size / max(1e-9, seconds))
 
     def _left(self, progress: Any) -> str:
         seconds = (progress.seconds - (self._seconds_before or 0.0)) / max(1, self._steps_here)
