@@ -213,7 +213,7 @@ class Config:
         for section, kind in (("input", InputConfig), ("model", ModelConfig), ("training", TrainingConfig)):
             own = {k.partition(".")[2]: k for k in changes if k.startswith(section + ".")}
             known = setting_types()
-            for name, dotted in own.items():
+            for dotted in own.values():
                 if dotted not in known:
                     raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
             values = {name: _as_type(dotted, changes.pop(dotted), known[dotted]) for name, dotted in own.items()}

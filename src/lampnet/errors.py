@@ -50,8 +50,7 @@ class MissingExtra(LampnetError):
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(
-            f"{purpose} needs the package {package}, which is not installed; "
-            f"run: pip install 'lampnet[{extra}]'"
+            f"{purpose} needs the package {package}, which is not installed; run: pip install 'lampnet[{extra}]'"
         )
 
 

@@ -10,7 +10,7 @@ from lampnet import LaMPClassifier
 
 EXEMPT = {
     "check_methods_subset_invariance": "single precision: the last bits of a logit depend on the size of the batch",
-    "check_classifier_multioutput": "label sets follow the decision chosen on validation rows, not the sign of the logit",
+    "check_classifier_multioutput": "label sets follow the decision chosen on validation rows, not a logit's sign",
 }
 
 
