@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 from gallery import ROOT, SEED, trained
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from lampnet.explain import explain
@@ -23,7 +24,7 @@ from lampnet.readers.registry import load
 from lampnet.report.page import write_report
 from lampnet.report.whole_set import summarise
 
-WIDTH, HEIGHT = 1120, 1640
+WIDTH, HEIGHT = 1120, 900
 
 
 def main() -> None:
@@ -53,8 +54,12 @@ def main() -> None:
         page.evaluate("document.activeElement.blur()")
         page.mouse.move(2, 2)
         page.wait_for_function("document.getElementById('tip').hidden")
-        page.screenshot(path=str(out), animations="disabled")
+        bottom = page.evaluate("document.querySelector('.two').getBoundingClientRect().bottom + scrollY")
+        clip = {"x": 0, "y": 0, "width": WIDTH, "height": bottom + 16}
+        page.screenshot(path=str(out), animations="disabled", full_page=True, clip=clip)
         browser.close()
+    with Image.open(out) as whole:  # few colours, so a palette halves the file without a visible change
+        whole.convert("RGB").quantize(224, dither=Image.Dither.NONE).save(out, optimize=True)
     print(f"{out}: {out.stat().st_size // 1024} KB")
 
 

@@ -8,7 +8,7 @@ function drawNetwork(row, selected, weights, choose) {
   const drawn = labelsDrawn(row, selected, heard);
   const width = Math.max(250, byId("network").clientWidth || 480);
   const narrow = width < 420;
-  const side = narrow ? 88 : 124, letters = narrow ? 10 : 14;
+  const side = narrow ? 88 : 124, letters = narrow ? 10 : 13;
   const height = narrow ? 360 : 400;
   const rx = width / 2 - side, ry = height / 2 - 40, cx = width / 2, cy = height / 2;
   const place = new Map(drawn.map((label, n) => {
@@ -64,9 +64,9 @@ function edge(from, to, value, widest, kind, row, i, j) {
 
 function labelNode(row, label, at, selected, letters, choose) {
   const p = row.proba[label], isTrue = row.truth !== null && row.truth[label] === true;
-  const anchor = at.cos > 0.25 ? "start" : at.cos < -0.25 ? "end" : "middle";
+  const anchor = at.cos > 0.12 ? "start" : at.cos < -0.12 ? "end" : "middle";
   const x = at.x + (anchor === "start" ? 14 : anchor === "end" ? -14 : 0);
-  const y = at.y + (anchor === "middle" ? (at.sin > 0 ? 24 : -15) : 4);
+  const y = at.y + (anchor === "middle" ? (at.sin > 0 ? 24 : -15) : 4 + 6 * at.sin ** 5);
   const pick = () => choose(label);
   const node = makeSvg("g", {
     class: "label-node" + (selected ? " selected" : "") + (isTrue ? " true" : ""), tabindex: 0, role: "button", "data-label": label, "aria-pressed": String(selected),
