@@ -46,8 +46,7 @@ class Table:
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.names):
             raise DataError(
-                f"a table of shape {self.values.shape} came with {len(self.names)} column names; "
-                "give one name a column"
+                f"a table of shape {self.values.shape} came with {len(self.names)} column names; give one name a column"
             )
 
     def __len__(self) -> int:
