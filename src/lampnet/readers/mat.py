@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from scipy import sparse
 
 from lampnet.dataset import Dataset
 from lampnet.errors import FormatError
+from lampnet.readers.mat5 import read_matrices
 from lampnet.readers.matrices import dataset_of
 from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
 
@@ -37,7 +37,7 @@ def read_mat(
         raise FormatError(path, "this is a MATLAB 7.3 (HDF5) file; save it with '-v7' or older")
     if raw[:6] != b"MATLAB":
         raise FormatError(path, "this is not a MATLAB 5 file")
-    variables = _variables(path, raw, max_bytes)
+    variables = read_matrices(path, raw, (*_X, *_Y), max_bytes)
     x, y = _pick(variables, _X), _pick(variables, _Y)
     if x is None:
         raise FormatError(
@@ -51,23 +51,6 @@ def read_mat(
         x = np.asarray(x)
     names = labels if labels is not None and y is not None and len(labels) == y.shape[1] else None
     return dataset_of(path, x, y, label_names=names, name=name or plain_stem(path))
-
-
-def _variables(path: Path, raw: bytes, max_bytes: int) -> dict[str, Any]:
-    from scipy.io import loadmat, whosmat
-
-    try:
-        listed = whosmat(io.BytesIO(raw))
-        cells = sum(int(np.prod([float(side) for side in shape])) for _, shape, kind in listed if kind != "sparse")
-        if cells * 8 > max_bytes:
-            raise FormatError(path, f"the matrices state {cells:,} numbers, more than {max_bytes:,} bytes hold")
-        wanted = [name for name, _, _ in listed if name.lower() in (*_X, *_Y)]
-        loaded = loadmat(io.BytesIO(raw), variable_names=wanted) if wanted else {}
-    except FormatError:
-        raise
-    except Exception as error:  # the parser raises nearly every kind of exception on damaged bytes
-        raise FormatError(path, f"the MATLAB file is damaged ({type(error).__name__}: {str(error)[:100]})") from None
-    return {name.lower(): value for name, value in loaded.items() if not name.startswith("__")}
 
 
 def _pick(variables: dict[str, Any], keys: Sequence[str]) -> Any:
