@@ -118,7 +118,7 @@ function drawMolecule(row, level, tip, weights) {
       class: "bond", "stroke-dasharray": bond.order === 1.5 && k === 1 ? "3 2.5" : null, "pointer-events": "none",
     })));
   }
-  const font = Math.max(9, Math.min(14, scale * 0.42));
+  const font = Math.max(11.5, Math.min(15, scale * 0.46));
   atoms.forEach((atom, i) => {
     if (atom.symbol === "C" && !atom.charge) return;
     const [x, y] = at(i), sign = atom.charge ? (atom.charge > 0 ? "+" : "−") : "";
