@@ -17,6 +17,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from lampnet.errors import ConfigError, did_you_mean
 
 EVIDENCE = ("linear", "neighbours", "forest")
+# Words speak through linear models and like rows; numbers and fingerprints through trees as well.
+EVIDENCE_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image"), EVIDENCE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,21 +81,24 @@ class ModelConfig:
     dropout: float = 0.3
     #: chance that a whole input node is dropped in training (never a row's last)
     node_dropout: float = 0.3
-    #: cheap first opinions the label nodes start from: any of linear, neighbours, forest
+    #: cheap first opinions the label nodes start from: any of linear, neighbours, forest;
+    #: "auto" takes those that suit the input kind
     evidence: tuple[str, ...] = ("linear",)
-    #: only this many promising labels a row exchange messages; 0 means all of them
+    #: only this many promising labels a row exchange messages; 0 means all of them,
+    #: -1 all of them up to 300 labels and 150 of more
     candidates: int = 0
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "width", "heads", "steps", "hidden_multiple")
-        _at_least(self, 0, "feature_steps", "candidates")
+        _at_least(self, 0, "feature_steps")
+        _at_least(self, -1, "candidates")
         _probability(self, "dropout", "node_dropout")
         if self.width % self.heads:
             raise ConfigError(
                 f"model.width={self.width} cannot be shared by model.heads={self.heads}; "
                 "choose a width that is a multiple of the heads"
             )
-        for name in self.evidence:
+        for name in self.evidence if self.evidence != ("auto",) else ():
             if name not in EVIDENCE:
                 raise ConfigError(f"model.evidence: {name!r} is not known; {did_you_mean(name, EVIDENCE)}")
 
@@ -102,6 +107,7 @@ class ModelConfig:
 class TrainingConfig:
     """How the network is fitted."""
 
+    #: passes over the training rows; 0 chooses by their number (about a thousand steps, 3 to 40 passes)
     epochs: int = 20
     batch_size: int = 32
     optimiser: Literal["adam", "adamw"] = "adamw"
@@ -123,6 +129,8 @@ class TrainingConfig:
     metric: str = "example_f1"
     #: "spectral" starts vectors and attention from the training matrix; "random" as in the paper
     start: Literal["spectral", "random"] = "spectral"
+    #: once every choice is made, fit the opinions again on training and validation rows together
+    refit_opinions: bool = True
     seed: int = 0
     #: processor threads; 0 leaves torch's own choice
     threads: int = 0
@@ -136,10 +144,11 @@ class TrainingConfig:
     precision: Literal["float32", "bfloat16"] = "float32"
 
     def __post_init__(self) -> None:
-        _at_least(self, 1, "epochs", "batch_size", "accumulate")
+        _at_least(self, 1, "batch_size", "accumulate")
         _at_least(
             self,
             0,
+            "epochs",
             "learning_rate",
             "weight_decay",
             "warmup_steps",
@@ -190,6 +199,22 @@ class Config:
             return dataclasses.replace(self, **{name: value})
         part = dataclasses.replace(getattr(self, section), **{name: value})
         return dataclasses.replace(self, **{section: part})
+
+    def resolved(self, kind: str, n_rows: int, n_labels: int) -> Config:
+        """A copy in which nothing is left open: what depends on the data is decided.
+
+        >>> Config.preset("fast").resolved("text", 5_000, 90).model.evidence
+        ('linear', 'neighbours')
+        """
+        model, training = self.model, self.training
+        if model.evidence == ("auto",):
+            model = dataclasses.replace(model, evidence=EVIDENCE_BY_KIND.get(kind, EVIDENCE[:2]))
+        if model.candidates < 0:
+            model = dataclasses.replace(model, candidates=150 if n_labels > 300 else 0)
+        if training.epochs == 0:
+            steps = max(1, -(-n_rows // training.batch_size))
+            training = dataclasses.replace(training, epochs=min(40, max(3, -(-1_000 // steps))))
+        return dataclasses.replace(self, model=model, training=training)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `config.json`."""
@@ -283,7 +308,10 @@ def _probability(config: Any, *names: str) -> None:
 
 
 PRESETS: dict[str, Config] = {
-    "fast": Config(),
+    "fast": Config(
+        model=ModelConfig(evidence=("auto",), candidates=-1),
+        training=TrainingConfig(epochs=0),
+    ),
     "paper": Config(
         preset_name="paper",
         input=InputConfig(text_nodes="sequence", tfidf=False),

@@ -14,12 +14,15 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import ModelFolderError
-from lampnet.logistic import Matrix, fit_logistic
+from lampnet.linear_models import Matrix, fit_linear
 
 Features = Any  # CSR or dense (n, F)
 FOLDS = 8
-STRENGTHS = (1.0, 10.0, 100.0)
+# What a linear opinion may be: its loss and its strength C; the best on a held-out fold is taken.
+LINEAR_CHOICES = (("hinge", 0.1), ("hinge", 0.3), ("hinge", 1.0), ("logistic", 0.1), ("logistic", 1.0), ("logistic", 10.0))
+CHOICE_LABELS = 128
 NEIGHBOURS = 60
+REFERENCE_ROWS = 40_000  # neighbours are sought among at most this many training rows
 CLOSER_COUNTS_MORE = 6  # votes are cosines to this power
 
 
@@ -42,40 +45,33 @@ class Opinion(Protocol):
 
 
 class LinearOpinion:
-    """One-vs-rest logistic regression; its strength C is the best of three on a held-out fold."""
+    """One-vs-rest linear classifiers: a support vector machine or logistic regression, whichever ranks
+    the labels of a held-out fold better."""
 
     def __init__(self) -> None:
         self.weights = np.zeros((0, 0), dtype=np.float32)
         self.intercepts = np.zeros(0, dtype=np.float32)
-        self.strength = STRENGTHS[0]
+        self.loss, self.strength = LINEAR_CHOICES[0]
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
         n = len(Y_nL)
         fold_n = np.random.default_rng(seed).permutation(n) % min(FOLDS, n)
         inside, outside = np.flatnonzero(fold_n != 0), np.flatnonzero(fold_n == 0)
-        held_in = Matrix(X[inside])
-        tried: list[tuple[float, float, tuple[np.ndarray, np.ndarray]]] = []
-        start = None
-        for strength in STRENGTHS:  # each starts from the last: the solutions lie on one path
-            start = fit_logistic(held_in, Y_nL[inside], strength, start)
-            tried.append((_log_loss(X[outside] @ start[0] + start[1], Y_nL[outside]), strength, start))
-        _, strength, best = min(tried, key=lambda entry: entry[0])
-        self.strength = strength
-        self.weights, self.intercepts = fit_logistic(Matrix(X), Y_nL, strength, best)
+        self.loss, self.strength = _best_linear(X, Y_nL, inside, outside, seed)
+        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.strength, loss=self.loss)
         logits = np.empty(Y_nL.shape, dtype=np.float32)
+        whole = (self.weights, self.intercepts)
         for fold in range(fold_n.max() + 1):
             rest, own = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
-            solved = best
-            if fold:
-                # From the whole data's solution few steps remain, but the row's own labels must be
-                # forgotten first: Newton steps on the rest do that, as they solve the rest's problem.
-                solved = fit_logistic(Matrix(X[rest]), Y_nL[rest], strength, best)
-            logits[own] = X[own] @ solved[0] + solved[1]
+            # From the whole data's solution few steps remain: each solves the rest's problem anew, so that
+            # nothing of the fold's own labels is left.
+            W, b = fit_linear(Matrix(X[rest]), Y_nL[rest], self.strength, whole, newton_steps=6, loss=self.loss)
+            logits[own] = X[own] @ W + b
         return logits
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
         start = (self.weights, self.intercepts)
-        self.weights, self.intercepts = fit_logistic(Matrix(X), Y_nL, self.strength, start)
+        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.strength, start, loss=self.loss)
 
     def logits(self, X: Features) -> np.ndarray:
         return np.asarray(X @ self.weights + self.intercepts, dtype=np.float32)
@@ -96,31 +92,40 @@ class NeighbourOpinion:
         self.prior = np.zeros(0, dtype=np.float32)
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
-        self.refit(X, Y_nL, seed)
-        return self._logits(self.X, leave_out_self=True)
+        chosen = self._keep(X, Y_nL, seed)
+        place = np.full(len(Y_nL), -1)
+        place[chosen] = np.arange(len(chosen))
+        return self._logits(_unit_rows(X), place)
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        self._keep(X, Y_nL, seed)
+
+    def _keep(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+        """Remember rows to compare with; return their numbers."""
         known = ~np.isnan(Y_nL)
         self.prior = ((np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)).astype(np.float32)
         # An unknown label counts as its prior, so that it neither raises nor lowers a neighbour's say.
-        self.X = _unit_rows(X)
-        self.Y = np.where(known, Y_nL, self.prior).astype(np.float32)
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(Y_nL))[:REFERENCE_ROWS])
+        self.X = _unit_rows(X[chosen])
+        self.Y = np.where(known[chosen], Y_nL[chosen], self.prior).astype(np.float32)
         if (self.Y != 0).mean() < 0.2:
             self.Y = sparse.csr_matrix(self.Y)
+        return chosen
 
     def logits(self, X: Features) -> np.ndarray:
-        return self._logits(_unit_rows(X), leave_out_self=False)
+        return self._logits(_unit_rows(X), None)
 
-    def _logits(self, X: Any, leave_out_self: bool) -> np.ndarray:
+    def _logits(self, X: Any, own_place: np.ndarray | None) -> np.ndarray:
+        """`own_place` tells which remembered row a row is itself (-1 for none), so that it has no say."""
         logits = np.empty((X.shape[0], len(self.prior)), dtype=np.float32)
-        k = min(NEIGHBOURS, self.X.shape[0] - int(leave_out_self))
+        k = min(NEIGHBOURS, self.X.shape[0] - int(own_place is not None))
         for first in range(0, X.shape[0], 512):
             part = X[first : first + 512]
             near = part @ self.X.T
             near = np.asarray(near.todense() if sparse.issparse(near) else near, dtype=np.float32)
-            if leave_out_self:
-                rows = np.arange(near.shape[0])
-                near[rows, first + rows] = -np.inf
+            if own_place is not None:
+                here = own_place[first : first + 512]
+                near[np.flatnonzero(here >= 0), here[here >= 0]] = -np.inf
             if k < 1:
                 logits[first : first + 512] = _logit(self.prior)
                 continue
@@ -292,14 +297,40 @@ def _positive_share(tree: Any, Y: np.ndarray) -> np.ndarray:
     return share
 
 
-def _log_loss(logits: np.ndarray, Y: np.ndarray) -> float:
-    losses = np.logaddexp(0, logits) - np.nan_to_num(Y) * logits
-    return float(losses[~np.isnan(Y)].mean()) if (~np.isnan(Y)).any() else 0.0
+def _best_linear(
+    X: Features, Y_nL: np.ndarray, inside: np.ndarray, outside: np.ndarray, seed: int
+) -> tuple[str, float]:
+    """The loss and strength that rank held-out labels best, judged on a sample of the labels where there are many."""
+    labels = np.random.default_rng(seed).permutation(Y_nL.shape[1])[:CHOICE_LABELS]
+    held_in, Y = Matrix(X[inside]), Y_nL[:, labels]
+    scores: list[float] = []
+    start, before = None, ""
+    for loss, strength in LINEAR_CHOICES:  # each starts from the last of its loss: the solutions lie on one path
+        start = fit_linear(held_in, Y[inside], strength, start if loss == before else None, newton_steps=8, loss=loss)
+        before = loss
+        scores.append(_average_precision(X[outside] @ start[0] + start[1], Y[outside]))
+    return LINEAR_CHOICES[int(np.argmax(scores))]
+
+
+def _average_precision(scores: np.ndarray, Y: np.ndarray) -> float:
+    """Of all known (row, label) pairs ranked together."""
+    known = ~np.isnan(Y)
+    order = np.argsort(-scores[known], kind="stable")
+    hits = Y[known][order] > 0
+    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
+    return float(precision[hits].mean()) if hits.any() else 0.0
 
 
 def _logit(p: np.ndarray) -> np.ndarray:
     p = np.clip(p, 1e-4, 1 - 1e-4)
     return np.asarray(np.log(p / (1 - p)), dtype=np.float32)
+
+
+def stacked(parts: Sequence[Features]) -> Features:
+    """Feature matrices one below the other."""
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_matrix(sparse.vstack(parts))
+    return np.vstack(parts)
 
 
 def _dense(X: Features) -> np.ndarray:

@@ -16,7 +16,7 @@ from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
 from lampnet.decision import choose_decisions
 from lampnet.errors import DataError
-from lampnet.evidence import Evidence
+from lampnet.evidence import Evidence, stacked
 from lampnet.fitted import FittedModel, align_labels, build_network, label_frequencies
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
@@ -71,6 +71,7 @@ def _fit(
     check_training_rows(train)
     if valid.label_names != train.label_names:
         valid = align_labels(valid, train.label_names)
+    config = config.resolved(train.kind, len(train), len(train.label_names))
     truth = train.indicator()
     say(f"encoding {len(train)} {train.kind} rows")
     encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
@@ -102,6 +103,10 @@ def _fit(
         model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
         rows = {"train": len(train), "valid": len(valid)}
         model.facts = {"data": train.name, "rows": rows} | run_facts(model, progress, valid.indicator(), proba)
+        if evidence is not None and config.training.refit_opinions:
+            say("fitting the opinions again on training and validation rows")
+            features = [encoder.linear_features(part.rows) for part in (train, valid)]
+            evidence.refit(stacked(features), np.vstack([truth, valid.indicator()]), config.training.seed)
         return model
 
     try:

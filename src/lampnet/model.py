@@ -173,10 +173,11 @@ class LaMP(nn.Module):
         if opinions:
             self.evidence_vector = nn.Parameter(torch.randn(opinions, config.width) * 0.1)  # e_k
             self.evidence_weight = nn.Parameter(torch.full((n_labels, opinions), 1.0 / opinions))  # a_ik
-            self.gate = nn.Parameter(torch.tensor(0.1))
-        self.candidates = config.candidates  # M; may be set on a trained model, whatever it was trained with
+        # How loud the messages are: beside the opinions they start softly.
+        self.gate = nn.Parameter(torch.tensor(0.1 if opinions else 1.0)) if scaled or opinions else None
+        self.candidates = max(0, config.candidates)  # M; may be set on a trained model, whatever it was trained with
         # Without evidence, rows and labels are compared by their vectors for a first opinion.
-        self.opinion_gate = nn.Parameter(torch.tensor(1.0)) if config.candidates and not opinions else None
+        self.opinion_gate = nn.Parameter(torch.tensor(1.0)) if config.candidates > 0 and not opinions else None
 
     def forward(
         self,
@@ -245,8 +246,10 @@ class LaMP(nn.Module):
     ) -> Tensor:
         """R: a row-wise dot product with the label's own vector, eq. 14."""
         logits = (u * W_o).sum(-1) * self.readout_scale
+        if self.gate is not None:
+            logits = logits * self.gate
         if floor_BL is not None:
-            logits = logits * self.gate + _of(floor_BL, chosen)
+            logits = logits + _of(floor_BL, chosen)
         if self.bias is not None:
             logits = logits + (self.bias if chosen is None else self.bias[chosen])
         if chosen is None:

@@ -77,34 +77,41 @@ def _orthogonal(d: int, generator: torch.Generator) -> Tensor:
 def match_label_frequencies(
     model: LaMP, nodes: NodeRows, Y_nL: np.ndarray, evidence: np.ndarray | None, seed: int
 ) -> None:
-    """Set each label's bias so that its mean training logit is its log-odds."""
-    if model.bias is None:
+    """Set the scale and the biases of the readout so that the first logits fit the training labels.
+
+    Without evidence the messages' own logits are weighed; with it the opinions are, and what the
+    messages add on top averages to nothing.
+    """
+    if model.bias is None or model.gate is None:
         return
     sample = np.sort(np.random.default_rng(seed).permutation(len(nodes))[:SAMPLE_ROWS])
-    known = ~np.isnan(Y_nL)
-    share = (np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)
-    if evidence is not None:
-        _weigh_opinions(model, evidence[sample], Y_nL[sample])
     training = model.training
     model.eval()
-    total = torch.zeros(model.n_labels)
+    parts = []
     with torch.inference_mode():
         for first in range(0, len(sample), 128):
             rows = sample[first : first + 128]
             opinions = None if evidence is None else torch.from_numpy(evidence[rows])
             output = model(nodes.batch(rows), opinions)
-            # With evidence the opinions already match; what the messages add on top shall average to nothing.
-            total += (output.stages[-1] if evidence is None else output.stages[-1] - output.opinion).sum(0)
-    with torch.no_grad():
-        odds = torch.from_numpy(np.log(share / (1 - share)).astype(np.float32))
-        model.bias.add_((odds if evidence is None else 0.0) - total / len(sample))
+            parts.append(output.stages[-1] if evidence is None else output.stages[-1] - output.opinion)
     model.train(training)
+    added_nL = torch.cat(parts).clone() - (model.bias.detach() if evidence is None else 0.0)
+    with torch.no_grad():
+        if evidence is None:
+            centre = added_nL.mean(0)
+            weight, intercept = _weigh((added_nL - centre).unsqueeze(-1).numpy(), Y_nL[sample])
+            loud = weight.clamp(min=0.05)  # a start that says nothing could never be heard
+            model.gate.mul_(loud.squeeze())
+            model.bias.copy_(intercept - loud * centre)
+        else:
+            weight, intercept = _weigh(evidence[sample], Y_nL[sample])
+            model.evidence_weight.copy_(weight.expand_as(model.evidence_weight))
+            model.bias.copy_(intercept - added_nL.mean(0))
 
 
-def _weigh_opinions(model: LaMP, evidence_nLK: np.ndarray, Y_nL: np.ndarray) -> None:
-    """Start each stage's logit at the best shared weighing of the opinions: one weight an opinion,
-    one intercept a label, by a few Newton-like steps on the out-of-fold opinions."""
-    g = torch.from_numpy(evidence_nLK)
+def _weigh(opinions_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple[Tensor, Tensor]:
+    """The best shared weighing of opinions: one weight an opinion (K,), one intercept a label (L,)."""
+    g = torch.from_numpy(opinions_nLK)
     known = torch.from_numpy(~np.isnan(Y_nL))
     y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
     share = ((y * known).sum(0) + 0.5) / (known.sum(0) + 1.0)
@@ -116,12 +123,9 @@ def _weigh_opinions(model: LaMP, evidence_nLK: np.ndarray, Y_nL: np.ndarray) -> 
         solver.zero_grad()
         losses = torch.nn.functional.binary_cross_entropy_with_logits(g @ a + c, y, reduction="none")
         loss = (losses * known).sum() / known.sum().clamp(min=1) + 1e-4 * (c - torch.logit(share)).square().mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         return loss
 
     with torch.enable_grad():
-        solver.step(closure)  # type: ignore[no-untyped-call]
-    with torch.no_grad():
-        model.evidence_weight.copy_(a.detach().expand_as(model.evidence_weight))
-        assert model.bias is not None
-        model.bias.copy_(c.detach())
+        solver.step(closure)
+    return a.detach(), c.detach()

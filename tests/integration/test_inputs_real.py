@@ -17,7 +17,7 @@ from lampnet.dataset import Splits
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder
 from lampnet.label_attention import LabelGraph
-from lampnet.logistic import Matrix, fit_logistic
+from lampnet.linear_models import Matrix, fit_linear
 from lampnet.model import LaMP
 from lampnet.readers import load
 
@@ -62,7 +62,7 @@ def test_a_linear_model_learns_from_the_features(name):
     strength, wanted = SETS[name]
     features = encoder.linear_features(train.rows)
     assert features.shape[0] == len(train)
-    weights, intercepts = fit_logistic(Matrix(features), train.indicator(), strength)
+    weights, intercepts = fit_linear(Matrix(features), train.indicator(), strength)
     taught = np.nansum(train.indicator(), axis=0) >= 5
     logits, truth = encoder.linear_features(test.rows) @ weights + intercepts, test.indicator()
     scores = []
