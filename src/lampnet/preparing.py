@@ -78,6 +78,7 @@ def prepare(
     if learned.labels is None:
         raise DataError(f"{learned.name}: the training rows carry no labels; give rows with labels")
     encoder = make_encoder(learned.kind, config.input).fit(learned.rows, learned.feature_names)
+    config = config.resolved(learned.kind, n, len(train.label_names))
     config = _affordable(config, n, len(train.label_names), say)
     evidence, opinions = _opinions(config, encoder, learned.take(np.searchsorted(sample, judged)), say)
     del learned

@@ -35,7 +35,7 @@ def prepared_config(prepared: Prepared, config: Config, say: Callable[[str], Non
     """The settings asked for, but the input's and the opinions as the rows were prepared."""
     made = prepared.config
     changed = [f"input.{name}" for name, value in vars(made.input).items() if value != getattr(config.input, name)] + (
-        ["model.evidence"] if made.model.evidence != config.model.evidence else []
+        ["model.evidence"] if config.model.evidence not in (("auto",), made.model.evidence) else []
     )
     if changed:
         say(f"{', '.join(changed)}: as the data was prepared (prepare again to change it)")
@@ -56,6 +56,8 @@ def fit_prepared(
     with distributed.joined() as team, claimed(folder if team.leads else None):
         say = say if team.leads else lambda sentence: None
         config = prepared_config(prepared, config, say)
+        rows = len(prepared.parts["train"])
+        config = config.resolved(prepared.encoder.kind, rows, len(prepared.label_names))
         return _fit(prepared, config, label_edges, folder, resume, callback, say)
 
 
