@@ -107,7 +107,7 @@ class ModelConfig:
 class TrainingConfig:
     """How the network is fitted."""
 
-    #: passes over the training rows; 0 chooses by their number (about a thousand steps, 3 to 40 passes)
+    #: passes over the training rows; 0 chooses by their number (about 800 steps, 3 to 40 passes)
     epochs: int = 20
     batch_size: int = 32
     optimiser: Literal["adam", "adamw"] = "adamw"
@@ -213,7 +213,7 @@ class Config:
             model = dataclasses.replace(model, candidates=150 if n_labels > 300 else 0)
         if training.epochs == 0:
             steps = max(1, -(-n_rows // training.batch_size))
-            training = dataclasses.replace(training, epochs=min(40, max(3, -(-1_000 // steps))))
+            training = dataclasses.replace(training, epochs=min(40, max(3, -(-800 // steps))))
         return dataclasses.replace(self, model=model, training=training)
 
     def to_json(self) -> dict[str, Any]:
