@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 from scipy import sparse
 
 from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import ConfigError
-from lampnet.experiments.tune import BEST, Found, defaults, objective, tune
+from lampnet.experiments.tune import BEST, JOURNAL, Found, defaults, objective, tune
 from lampnet.metrics import micro_f1
 
 # Few epochs of a narrow network, and no forest: seconds, not minutes.
@@ -46,6 +49,11 @@ def test_the_search_resumes_and_keeps_its_best(tmp_path: Path) -> None:
     assert [sentence.partition(":")[0] for sentence in said] == ["trial 1", "trial 2"]
     assert first.default is not None
     assert first.value >= first.default
+    storage = JournalStorage(JournalFileBackend(str(tmp_path / JOURNAL)))
+    drawn = optuna.load_study(study_name="lampnet", storage=storage).trials
+    preset = defaults(Config.preset("fast"), FIXED)
+    assert drawn[0].params == preset
+    assert drawn[1].params != preset
     again = tune(word_splits(), tmp_path, trials=2, settings=FIXED, say=said.append)
     assert again == first
     assert len(said) == 2
