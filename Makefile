@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 
-.PHONY: install demo test lint test-faults clean
+.PHONY: install demo test lint test-faults reliability clean
 
 install: .venv/installed
 
@@ -33,6 +33,12 @@ test: lint
 # Kills processes, fills disks, fuzzes files: slower, and kept apart.
 test-faults: install
 	$(BIN)/python -m pytest tests/faults
+
+# The figures of docs/reliability.md: the fault tests with a million rows, and the streaming benchmark.
+reliability: install
+	LAMPNET_RECORD=docs/measurements/reliability.json LAMPNET_STREAM_ROWS=1000000 $(BIN)/python -m pytest tests/faults
+	$(BIN)/python benchmarks/streaming.py --out docs/measurements/streaming.json
+	$(BIN)/python benchmarks/reliability_page.py
 
 clean:
 	rm -rf .venv build dist $(DEMO) src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

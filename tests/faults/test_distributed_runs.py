@@ -94,3 +94,7 @@ def test_the_commands_train_and_predict_with_two_processes(tmp_path: Path) -> No
     two, one = ([json.loads(line) for line in path.read_text().splitlines()] for path in (out, alone))
     assert len(one) == 120
     assert [row["labels"] for row in two] == [row["labels"] for row in one]
+    evaluated = torchrun("-m", "lampnet", "evaluate", model, data, "--json")
+    output, _ = evaluated.communicate()
+    assert evaluated.returncode == 0, output
+    assert output.count('"dataset"') == 1

@@ -34,6 +34,7 @@ def command(
     on_bad_row: OnBadRow = "error",
 ) -> None:
     """Score a model: the five metrics, each at its stored threshold. DATA defaults to the training's."""
+    from lampnet import distributed
     from lampnet.data_source import Source
     from lampnet.errors import DataError
     from lampnet.matching import match_rows
@@ -56,7 +57,10 @@ def command(
     rows = match_rows(fitted, source.part(split, fitted.config.training.seed))
     if rows.labels is None:
         raise DataError(f"{source.data}: the rows carry no labels, so there is nothing to compare with")
-    truth, proba = rows.indicator(), fitted.proba(rows.rows, rows.row_edges)
+    with distributed.joined() as team:  # several processes share the rows, the first one speaks
+        truth, proba = rows.indicator(), fitted.proba(rows.rows, rows.row_edges)
+    if not team.leads:
+        return
     scores = all_scores(truth, proba, fitted.decisions)
     if as_json:
         head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}

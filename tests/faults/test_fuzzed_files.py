@@ -1,0 +1,149 @@
+"""Files from strangers: damaged by the thousand, or made to do harm."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import json
+import os
+import pickle
+import resource
+import struct
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lampnet.errors import LampnetError
+from lampnet.readers.open import read_file
+from lampnet.readers.source import read_bytes
+from lampnet.store import load_model
+
+FUZZER = Path(__file__).with_name("fuzz_files.py")
+
+
+def fuzzed(kind: str, folder: Path, cases: int, seed: int) -> dict[str, Any]:
+    process = subprocess.run(
+        [sys.executable, "-X", "faulthandler", FUZZER, kind, folder, str(cases), str(seed)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert process.returncode == 0, process.stderr[-3000:]  # a crash of the interpreter ends here
+    summary: dict[str, Any] = json.loads(process.stdout)
+    return summary
+
+
+@pytest.mark.parametrize("cases", [200, pytest.param(5000, marks=pytest.mark.faults)])
+def test_damaged_data_files_are_read_or_refused(cases: int, tmp_path: Path, record: Callable[[str, Any], None]) -> None:
+    summary = fuzzed("readers", tmp_path, cases, seed=cases)
+    assert summary["failures"] == []
+    assert summary["accepted"] > cases / 20  # otherwise nothing behind the first check was reached
+    assert summary["refused"] > cases / 20
+    if cases == 5000:
+        record("data_files_fuzzed", cases)
+
+
+@pytest.mark.parametrize("cases", [100, pytest.param(2000, marks=pytest.mark.faults)])
+def test_damaged_model_folders_load_or_are_refused(
+    cases: int, tmp_path: Path, record: Callable[[str, Any], None]
+) -> None:
+    summary = fuzzed("model", tmp_path, cases, seed=cases)
+    assert summary["failures"] == []
+    assert summary["accepted"] > cases / 20
+    assert summary["refused"] > cases / 20
+    if cases == 2000:
+        record("model_folders_fuzzed", cases)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
+def test_a_decompression_bomb_is_bounded(pack: Any, tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.csv"
+    bomb.write_bytes(pack(bytes(200_000_000)))
+    assert bomb.stat().st_size < 1_000_000
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LampnetError, match="decompression bombs"):
+        read_bytes(bomb, max_bytes=10_000_000)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
+
+
+def _npz_claiming(shape: str) -> bytes:
+    header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}".encode().ljust(117) + b"\n"
+    array = b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(64)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", array)
+    return out.getvalue()
+
+
+def _pickled_npz(marker: Path) -> bytes:
+    class Harm:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (marker,))
+
+    out = io.BytesIO()
+    np.save(out, np.array([Harm()], dtype=object), allow_pickle=True)
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as zipped:
+        zipped.writestr("X.npy", out.getvalue())
+    return archive.getvalue()
+
+
+HARMFUL = {
+    "a billion-row index.libsvm": b"0 1:1\n1 999999999999:1\n",
+    "huge header.xc.txt": b"999999999999 999999999999 999999999999\n0 1:1\n",
+    "huge shape.npz": _npz_claiming("(1000000, 1000000)"),
+    "negative shape.npz": _npz_claiming("(-1, 3)"),
+    "many axes.npz": _npz_claiming("(" + "1000," * 40 + ")"),
+    "deep.jsonl": b"[" * 100_000,
+    "cut.csv.gz": gzip.compress(b"text,labels\nred fox,a\n" * 1000)[:-20],
+    "cut.csv.bz2": bz2.compress(b"text,labels\nred fox,a\n" * 1000)[:-20],
+    "latin.jsonl": '{"text": "café", "labels": ["a"]}'.encode("latin-1"),
+    "attributes.arff": b"@relation r\n" + b"@attribute a numeric\n" * 3 + b"@data\n1,2\n",
+    "sparse index.arff": b"@relation 'r: -C 1'\n@attribute y {0,1}\n@attribute a numeric\n@data\n{999999999999 1}\n",
+    "bomb.mat": b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + struct.pack("<II", 15, 9) + zlib.compress(bytes(99))[:9],
+    "empty.parquet": b"PAR1PAR1",
+    "empty.csv": b"",
+}
+
+
+@pytest.mark.parametrize("name", HARMFUL)
+def test_absurd_claims_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(HARMFUL[name])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(LampnetError) as refusal:
+        read_file(path)
+    assert "\n" not in str(refusal.value)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000  # kilobytes
+
+
+def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
+    marker, harm = tmp_path / "executed", tmp_path / "harm.npz"
+    harm.write_bytes(_pickled_npz(marker))
+    with pytest.raises(LampnetError):
+        read_file(harm)
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for name in ("model.json", "weights.safetensors"):
+        (folder / name).write_bytes(pickle.dumps(Path))
+    with pytest.raises(LampnetError):
+        load_model(folder)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("form", ["\r\n", "\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_line_ends_and_byte_order_marks_change_nothing(form: str, mark: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_bytes(mark + form.join(["text,labels", "red fox at sea,a|b", "blue sea and sky,b", ""]).encode())
+    data = read_file(path)
+    assert list(data.rows) == ["red fox at sea", "blue sea and sky"]
+    assert data.label_names == ("a", "b")
