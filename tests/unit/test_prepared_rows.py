@@ -207,3 +207,19 @@ def test_other_files_are_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not empty and holds no prepared data"):
         prepare(WholeInPieces(documents()), tmp_path, CONFIG)
     assert (tmp_path / "thesis.txt").read_text() == "mine"
+
+
+def test_the_commands_prepare_train_and_predict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from lampnet.cli.app import run
+
+    data, rows, model = tmp_path / "documents.jsonl", tmp_path / "rows", tmp_path / "model"
+    lines = [
+        {"text": text, "labels": [name for name in WORDS[:4] if name in text.split()]} for text in documents().rows
+    ]
+    data.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    small = ["--set=model.width=16", "--set=model.heads=2", "--epochs=1", "--quiet"]
+    assert run(["prepare", str(data), "--out", str(rows), "--set=input.min_count=1"]) == 0
+    assert "135 training and 15 validation rows" in capsys.readouterr().out
+    assert run(["train", str(rows), "--out", str(model), *small]) == 0
+    assert run(["predict", str(model), str(data), "--out", str(tmp_path / "out")]) == 0
+    assert len((tmp_path / "out").read_text().splitlines()) == 150
