@@ -14,7 +14,8 @@ from lampnet.batching import sorted_batches
 from lampnet.inputs.nodes import NodeRows
 from lampnet.model import LaMP
 
-BATCH_ROWS = 64
+# Label states (floats) of one batch when predicting: more leave the cache between two layers and cost a third.
+BATCH_STATES = 400_000
 NODE_ARRAYS = ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets")
 
 
@@ -63,7 +64,13 @@ class Examples:
         return digest.hexdigest()
 
 
-def predict_logits(model: LaMP, examples: Examples, batch_size: int = BATCH_ROWS) -> np.ndarray:
+def rows_a_batch(model: LaMP) -> int:
+    """How many rows are predicted together: what the cache holds, 4 to 128."""
+    labels = min(model.n_labels, model.candidates or model.n_labels)
+    return min(128, max(4, BATCH_STATES // (labels * model.config.width)))
+
+
+def predict_logits(model: LaMP, examples: Examples, batch_size: int = 0) -> np.ndarray:
     """Final logits (n, L), float32, in the rows' order; several processes share the batches."""
     logits = np.zeros((len(examples), model.n_labels), dtype=np.float32)
     us = distributed.team()
@@ -71,8 +78,8 @@ def predict_logits(model: LaMP, examples: Examples, batch_size: int = BATCH_ROWS
     model.eval()
     try:
         with torch.inference_mode():
-            for rows in sorted_batches(examples.nodes.lengths(), batch_size)[us.rank :: us.size]:
-                output = model(examples.nodes.batch(rows), examples.opinions(rows))
+            for rows in sorted_batches(examples.nodes.lengths(), batch_size or rows_a_batch(model))[us.rank :: us.size]:
+                output = model(examples.nodes.batch(rows), examples.opinions(rows), last_only=True)
                 logits[rows] = output.stages[-1].float().numpy()
     finally:
         model.train(training)

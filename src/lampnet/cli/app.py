@@ -16,7 +16,7 @@ from typing import Any
 import typer
 
 #: in the order of `lampnet --help`; a new command is one name here and one file beside this one
-COMMANDS = ("train", "prepare", "evaluate", "predict", "explain", "data", "compare", "reproduce", "tune")
+COMMANDS = ("train", "prepare", "evaluate", "predict", "explain", "data", "compare", "reproduce", "tune", "bench")
 
 
 def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:

@@ -1,0 +1,84 @@
+"""What candidates and int8 cost in example-F1, and what they gain in speed, on trained models.
+
+    python benchmarks/candidate_scores.py bibtex=40 delicious=200 --epochs 3
+
+Trains each data set once (with --train-candidates only candidates take part in that too), then scores
+its test rows exactly, with
+candidates and with int8, and times the three in turns. Writes docs/measurements/candidates.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from lampnet.baselines.rows import take_nodes
+from lampnet.config import Config
+from lampnet.experiments.bench_timing import interleaved, medians, ratio
+from lampnet.fitting import fit
+from lampnet.metrics import METRICS
+from lampnet.prediction import Examples, predict_logits, probabilities
+from lampnet.quantise import for_prediction
+from lampnet.readers import load
+
+TIMED_ROWS = 192
+OUT = Path(__file__).parent.parent / "docs" / "measurements" / "candidates.json"
+
+
+def measure(name: str, candidates: int, settings: dict[str, Any]) -> dict[str, Any]:
+    splits = load(name)
+    model = fit(splits, Config.preset("fast").updated(settings), say=print)
+    assert splits.test is not None
+    test = model.check(splits.test)
+    truth, examples = test.indicator(), model.examples(test.rows)
+    networks = {
+        "exact": for_prediction(model.network, candidates=0),
+        "candidates": for_prediction(model.network, candidates=candidates),
+        "int8": for_prediction(model.network, "int8", candidates=0),
+        "int8 candidates": for_prediction(model.network, "int8", candidates),
+    }
+    rule = model.decisions.paper["example_f1"]
+    scores = {
+        way: float(METRICS["example_f1"](truth, rule.apply(probabilities(predict_logits(network, examples)))))
+        for way, network in networks.items()
+    }
+    rows = np.arange(min(TIMED_ROWS, len(examples)))
+    some = Examples(nodes=take_nodes(examples.nodes, rows), evidence=examples.evidence[rows])
+    taken = interleaved({way: lambda n=n: predict_logits(n, some) for way, n in networks.items()}, seconds=10)
+    return {
+        "data": name,
+        "labels": len(model.label_names),
+        "candidates": candidates,
+        "settings": settings,
+        "test_rows": len(examples),
+        "example_f1": scores,
+        "times_faster_than_exact": {way: ratio(taken, "exact", way) for way in networks},
+        "rows_per_second": {way: len(some) / seconds for way, seconds in medians(taken).items()},
+        "threads": torch.get_num_threads(),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", nargs="+", help="name=candidates")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--train-candidates", action="store_true")
+    arguments = parser.parse_args()
+    found = json.loads(OUT.read_text()) if OUT.exists() else {}
+    for entry in arguments.data:
+        name, _, candidates = entry.partition("=")
+        settings = {"training.epochs": arguments.epochs, "training.threads": 1}
+        if arguments.train_candidates:
+            settings["model.candidates"] = int(candidates)
+        found[name] = measure(name, int(candidates), settings)
+        OUT.write_text(json.dumps(found, indent=1) + "\n")
+        print(json.dumps(found[name], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,219 @@
+"""The bench: how much of the machine is used, and how lampnet stands beside what a user would write instead.
+
+Everything is a ratio of times taken in turns in one run. `run` returns plain data:
+`results` (a line a shape, width and mode), `rivals`, `latency`, `memory`, `growth`, `batching`, `machine`.
+"""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import quantiles
+from typing import Any
+
+import torch
+
+from lampnet.config import ModelConfig
+from lampnet.experiments.bench_growth import measure_apart
+from lampnet.experiments.bench_networks import (
+    SHAPES,
+    PlainTransformer,
+    Shape,
+    lamp,
+    prediction,
+    random_batch,
+    training_step,
+)
+from lampnet.experiments.bench_rivals import batching, rivals
+from lampnet.experiments.bench_timing import interleaved, medians, ratio
+from lampnet.experiments.flops import forward_flops, training_flops
+from lampnet.prediction import rows_a_batch
+from lampnet.quantise import WORTH_IT, int8_gain, quantised
+
+WIDTHS = (128, 256, 512)
+TRAIN_ROWS = 32
+Say = Callable[[str], None]
+
+
+def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1) -> dict[str, Any]:
+    """Measure everything; `quick` takes one width, fewer shapes and a minute."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        shapes = [s for s in SHAPES if not quick or s.name in ("bibtex", "imdb")]
+        results: list[dict[str, Any]] = []
+        for shape in shapes:
+            for width in (128,) if quick else WIDTHS:
+                heavy = shape.name == "delicious" and width > 128
+                for line in measure_shape(shape, width, seconds=2.0 if quick or heavy else 6.0, rows=8 if heavy else 0):
+                    results.append(line)
+                    say(sentence(line))
+        say("single rows, start-up and memory")
+        found = {
+            "results": results,
+            "latency": latency(100 if quick else 400),
+            "start_up": start_up(),
+            "memory": memory(quick),
+            "growth": [] if quick else growth(say),
+            "rivals": rivals(quick, say),
+            "batching": batching(),
+            "machine": machine(threads),
+        }
+    finally:
+        torch.set_num_threads(before)
+    return found
+
+
+def measure_shape(shape: Shape, width: int, seconds: float, rows: int = 0) -> list[dict[str, Any]]:
+    """Training and inference of one shape at one width beside the plain torch network."""
+    rows = rows or TRAIN_ROWS
+    config = ModelConfig(width=width, evidence=())
+    ours = lamp(config, shape)
+    plain = PlainTransformer(config, shape.labels, shape.words, config.dropout)
+    bare = PlainTransformer(config, shape.labels, shape.words, 0.0)
+    batch, truth = random_batch(shape, rows)
+    x, W = torch.randn(rows * shape.labels, width), torch.randn(width, width)
+    product_flops = 2 * x.shape[0] * width * width
+    lines = []
+    taken = interleaved(
+        {
+            "product": lambda: x @ W,
+            "lampnet": training_step(ours, lambda: ours(batch).stages, lambda: truth),
+            "torch": training_step(plain, lambda: plain(batch), lambda: truth),
+            "torch without dropout": training_step(bare, lambda: bare(batch), lambda: truth),
+        },
+        seconds,
+    )
+    needed = training_flops(config, shape.labels, shape.nodes) * rows
+    lines.append(_line(shape, width, "train", rows, taken, needed, product_flops))
+    lines[-1]["vs_torch_without_dropout"] = ratio(taken, "torch without dropout", "lampnet")
+
+    small = min(rows, rows_a_batch(ours))
+    pieces = [random_batch(shape, small, seed)[0] for seed in range(rows // small)]
+    done = small * len(pieces)
+    whole, _ = random_batch(shape, done)
+    int8 = quantised(ours)
+    taken = interleaved(
+        {
+            "product": lambda: x @ W,
+            "lampnet": prediction(ours, lambda: [ours(piece, last_only=True) for piece in pieces]),
+            "int8": prediction(int8, lambda: [int8(piece, last_only=True) for piece in pieces]),
+            "torch": prediction(plain, lambda: plain(whole)),
+        },
+        seconds,
+    )
+    needed = forward_flops(config, shape.labels, shape.nodes) * done
+    lines.append(_line(shape, width, "infer", done, taken, needed, product_flops))
+    gain = int8_gain(width)
+    lines[-1] |= {
+        "batch_rows": small,
+        "int8_vs_torch": ratio(taken, "torch", "int8"),
+        "int8_vs_float32": ratio(taken, "lampnet", "int8"),
+        "int8_product_gain": gain,
+        "int8_allowed": gain >= WORTH_IT,
+    }
+    return lines
+
+
+def _line(
+    shape: Shape, width: int, mode: str, rows: int, taken: dict[str, list[float]], needed: int, product_flops: int
+) -> dict[str, Any]:
+    middle = medians(taken)
+    rate = product_flops / middle["product"]
+    vs_torch = ratio(taken, "torch", "lampnet")
+    utilisation = needed / middle["lampnet"] / rate
+    return {
+        "shape": shape.name,
+        "width": width,
+        "mode": mode,
+        "rows_per_second": rows / middle["lampnet"],
+        "utilisation": utilisation,
+        "vs_torch": vs_torch,
+        #: the ratio that a network would reach which did nothing but its necessary products at the machine's rate
+        "vs_torch_bound": vs_torch / utilisation,
+        "gflops_a_second": needed / middle["lampnet"] / 1e9,
+        "product_gflops_a_second": rate / 1e9,
+        "rounds": len(taken["lampnet"]),
+    }
+
+
+def sentence(line: dict[str, Any]) -> str:
+    """One result, for a person."""
+    text = (
+        f"{line['shape']:<10} d={line['width']:<4} {line['mode']:<5} {line['rows_per_second']:8.0f} rows/s  "
+        f"utilisation {line['utilisation']:.2f}  {line['vs_torch']:.2f}x torch (bound {line['vs_torch_bound']:.2f}x)"
+    )
+    return text + (f"  int8 {line['int8_vs_torch']:.2f}x" if "int8_vs_torch" in line else "")
+
+
+def latency(rows: int) -> dict[str, Any]:
+    """One row at a time at Bibtex's shape, milliseconds."""
+    model = lamp(ModelConfig(evidence=()), SHAPES[0])
+    batch, _ = random_batch(SHAPES[0], 1)
+    action = prediction(model, lambda: model(batch, last_only=True))
+    began = time.perf_counter()
+    action()
+    first = time.perf_counter() - began
+    times = interleaved({"row": action}, seconds=20, most_rounds=rows)["row"]
+    cuts = quantiles(times, n=20)
+    return {"p50_ms": 1e3 * cuts[9], "p95_ms": 1e3 * cuts[18], "first_ms": 1e3 * first, "rows": len(times)}
+
+
+def start_up() -> dict[str, float]:
+    """Seconds until the command line has said its version, and until Python alone has started."""
+
+    def seconds(code: str) -> float:
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        return time.perf_counter() - began
+
+    version = "import sys; sys.argv=['lampnet', '--version']; from lampnet.cli import main; main()"
+    turns = [(seconds("pass"), seconds(version), seconds("import torch")) for _ in range(3)]
+    python, command, with_torch = (sorted(times)[1] for times in zip(*turns, strict=True))
+    return {"python_seconds": python, "command_seconds": command, "import_torch_seconds": with_torch}
+
+
+def memory(quick: bool) -> list[dict[str, Any]]:
+    """Peak memory at Bibtex's shape, each in its own process."""
+    shape = SHAPES[0]
+    widths = (128,) if quick else (128, 512)
+    return [
+        measure_apart(labels=shape.labels, nodes=shape.nodes, width=width, rows=TRAIN_ROWS, train=train)
+        for width in widths
+        for train in (True, False)
+    ]
+
+
+def growth(say: Say) -> list[dict[str, Any]]:
+    """Time and memory as labels and nodes grow."""
+    points: list[dict[str, Any]] = []
+    points += [{"labels": n, "nodes": 64, "rows": 2} for n in (100, 300, 1000, 3000)]
+    points += [{"labels": n, "nodes": 64, "rows": 32, "candidates": 200} for n in (1000, 3000, 10_000, 30_000)]
+    points += [{"labels": 30_000, "nodes": 64, "rows": 32, "candidates": 200, "train": True}]
+    points += [{"labels": n, "nodes": 64, "rows": 1, "edges_a_label": 20} for n in (1000, 10_000, 30_000)]
+    points += [{"labels": 30_000, "nodes": 64, "rows": 1, "edges_a_label": 20, "train": True}]
+    points += [{"labels": 159, "nodes": n, "rows": 4} for n in (16, 64, 256, 1024, 2048)]
+    found = []
+    for point in points:
+        found.append(measure_apart(**point))
+        line = found[-1]
+        speed = line.get("rows_per_second")
+        say(
+            f"growth {point}: " + (line["failed"] if speed is None else f"{speed:.1f} rows/s, {line['peak_mb']:.0f} MB")
+        )
+    return found
+
+
+def machine(threads: int) -> dict[str, Any]:
+    """What the numbers were taken on."""
+    return {
+        "processor": platform.machine(),
+        "vector_width": torch.backends.cpu.get_cpu_capability(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "threads": threads,
+        "clock": "processor time" if threads == 1 else "wall clock",
+    }

@@ -1,0 +1,100 @@
+"""Time and peak memory of one network, in a process of its own: memory that others left does not count.
+
+python -m lampnet.experiments.bench_growth '{"labels": 30000, "nodes": 64, "candidates": 200, ...}'
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from typing import Any
+
+WORDS = 5000
+
+
+def measure_apart(**point: Any) -> dict[str, Any]:
+    """Run one point in a new process; see `measure` for what it takes and gives."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lampnet.experiments.bench_growth", json.dumps(point)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {**point, "failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def measure(
+    labels: int,
+    nodes: int,
+    width: int = 128,
+    rows: int = 8,
+    candidates: int = 0,
+    edges_a_label: int = 0,
+    train: bool = False,
+    threads: int = 1,
+) -> dict[str, Any]:
+    """Rows a second and peak memory (MB, the interpreter and torch included) of predictions or training steps.
+
+    edges_a_label  0 for a full graph, else a random sparse one
+    """
+    import numpy as np
+    import torch
+    from scipy import sparse
+
+    from lampnet.config import ModelConfig
+    from lampnet.experiments import bench_networks as networks
+    from lampnet.label_attention import LabelGraph
+
+    torch.set_num_threads(threads)
+    graph = None
+    if edges_a_label:
+        random = np.random.default_rng(0)
+        heard = random.integers(labels, size=labels * edges_a_label)
+        receivers = np.repeat(np.arange(labels), edges_a_label)
+        pairs = sparse.csr_matrix((np.ones(len(heard), dtype=np.int8), (receivers, heard)), shape=(labels, labels))
+        graph = LabelGraph("given", sparse.csr_matrix(pairs + sparse.identity(labels, dtype=np.int8)), labels)
+    config = ModelConfig(width=width, candidates=candidates, evidence=())
+    shape = networks.Shape("growth", labels, nodes, WORDS, min(5.0, labels / 10))
+    model = networks.lamp(config, shape, graph)
+    batch, truth = networks.random_batch(shape, rows)
+    before = _peak()
+    if train:
+        must = truth > 0 if candidates else None
+        action = networks.training_step(model, lambda: model(batch, must_BL=must).stages, lambda: truth)
+    else:
+        action = networks.prediction(model, lambda: model(batch, last_only=True))
+    action()
+    clock = time.process_time if threads == 1 else time.perf_counter
+    times: list[float] = []
+    while len(times) < 2 or (sum(times) < 1.0 and len(times) < 20):
+        began = clock()
+        action()
+        times.append(clock() - began)
+    return {
+        "labels": labels,
+        "nodes": nodes,
+        "width": width,
+        "rows": rows,
+        "candidates": candidates,
+        "edges_a_label": edges_a_label,
+        "mode": "train" if train else "infer",
+        "threads": threads,
+        "rows_per_second": rows / sorted(times)[len(times) // 2],
+        "peak_mb": _peak(),
+        "mb_a_row": (_peak() - before) / rows,
+    }
+
+
+def _peak() -> float:
+    """Peak resident memory so far, MB (Linux counts in KB)."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(**json.loads(sys.argv[1]))))

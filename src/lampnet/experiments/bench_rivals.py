@@ -1,0 +1,120 @@
+"""The bench's comparison with whole methods on Bibtex, and what batching wastes on Reuters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lampnet.config import Config
+from lampnet.errors import DataError
+from lampnet.experiments.bench_networks import training_step
+from lampnet.experiments.bench_timing import interleaved, medians
+
+FIT_ROWS, TEST_ROWS = 640, 256
+
+
+def rivals(quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+    """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
+    from lampnet.baselines import baseline
+    from lampnet.baselines.rows import take_nodes
+    from lampnet.fitted import build_network
+    from lampnet.inputs import make_encoder
+    from lampnet.prediction import Examples, predict_logits
+    from lampnet.readers import load
+
+    try:
+        splits = load("bibtex")
+    except DataError as absent:
+        return {"skipped": str(absent)}
+    config = Config.preset("fast").updated({"model.evidence": "none"})
+    encoder = make_encoder("wordset", config.input).fit(splits.train.rows, splits.train.feature_names)
+    fit_rows = 320 if quick else FIT_ROWS
+    X, Y = splits.train.rows[:fit_rows], splits.train.indicator()[:fit_rows]
+    nodes = encoder.encode(X)
+    test = take_nodes(encoder.encode(splits.train.rows[-TEST_ROWS:]), np.arange(TEST_ROWS))
+    features, test_features = encoder.linear_features(X), encoder.linear_features(splits.train.rows[-TEST_ROWS:])
+    network = build_network(config, Y.shape[1], encoder, None)
+    pieces = np.array_split(np.argsort(nodes.lengths()), fit_rows // 32)
+    state: dict[str, Any] = {}
+    learn = Examples(nodes=nodes, targets=Y)
+
+    step = training_step(network, lambda: network(state["batch"]).stages, lambda: state["truth"])
+
+    def lampnet_epoch() -> None:
+        for rows in pieces:
+            state["batch"], state["truth"] = learn.nodes.batch(rows), learn.truth(rows)
+            step()
+
+    settings = {"width": config.model.width, "epochs": 1, "beams": 5}
+    seq2seq = baseline("seq2seq", **settings).fit(nodes, Y, test, Y[:TEST_ROWS])
+    logistic, chain = baseline("logistic", C=3.0).fit(features, Y), baseline("chain", C=3.0).fit(features, Y)
+    say("rivals on Bibtex: Seq2Seq (beam 5), one-vs-rest logistic regression, classifier chain")
+    fit = medians(
+        interleaved(
+            {
+                "lampnet": lampnet_epoch,
+                "seq2seq": lambda: baseline("seq2seq", **settings).fit(nodes, Y, test, Y[:TEST_ROWS]),
+                "logistic": lambda: baseline("logistic", C=3.0).fit(features, Y),
+                "chain": lambda: baseline("chain", C=3.0).fit(features, Y),
+            },
+            seconds=1,
+        )
+    )
+    predict = medians(
+        interleaved(
+            {
+                "lampnet": lambda: predict_logits(network, Examples(nodes=test)),
+                "seq2seq": lambda: seq2seq.predict(test),
+                "logistic": lambda: logistic.predict_proba(test_features),
+                "chain": lambda: chain.predict_proba(test_features),
+            },
+            seconds=1,
+        )
+    )
+    return {
+        "fit_rows": fit_rows,
+        "test_rows": TEST_ROWS,
+        "fit_seconds": fit,
+        "predict_seconds": predict,
+        "note": "a pass over the rows for lampnet and Seq2Seq, the whole fit (C given) for the linear ones",
+    }
+
+
+def batching() -> dict[str, Any]:
+    """Padding of length buckets on Reuters, and the share of a training step that making batches takes."""
+    from lampnet.batching import padding_share, shuffled_batches
+    from lampnet.dropout import RandomBytes
+    from lampnet.fitted import build_network
+    from lampnet.inputs import make_encoder
+    from lampnet.prediction import Examples
+    from lampnet.readers import load
+
+    try:
+        splits = load("reuters21578")
+    except DataError as absent:
+        return {"skipped": str(absent)}
+    config = Config.preset("fast").updated({"model.evidence": "none"})
+    rows = splits.train.rows[:2048]
+    encoder = make_encoder(splits.train.kind, config.input).fit(rows, splits.train.feature_names)
+    examples = Examples(nodes=encoder.encode(rows), targets=splits.train.indicator()[: len(rows)])
+    batches = shuffled_batches(examples.nodes.lengths(), config.training.batch_size, seed=0, epoch=0)
+    network = build_network(config, len(splits.train.label_names), encoder, None)
+    state: dict[str, Any] = {"at": 0}
+    random = RandomBytes(0)
+
+    def make() -> None:
+        rows = batches[state["at"] % len(batches)]
+        state["at"] += 1
+        state["batch"] = examples.nodes.batch(rows).thinned(config.model.node_dropout, random)
+        state["truth"] = examples.truth(rows)
+
+    make()
+    step = training_step(network, lambda: network(state["batch"]).stages, lambda: state["truth"])
+    taken = medians(interleaved({"make": make, "step": step}, seconds=8))
+    return {
+        "padding_share": padding_share(examples.nodes.lengths(), batches),
+        "loading_share": taken["make"] / (taken["make"] + taken["step"]),
+        "rows": len(rows),
+    }

@@ -1,0 +1,45 @@
+"""The floating-point operations that the equations need, a row; one multiply-and-add counts as two.
+
+Counted are the matrix products, scores, weighted sums and readouts. Norms, softmax, dropout and the
+optimiser are not: what they take is time lost, and shows in the utilisation.
+"""
+
+from __future__ import annotations
+
+from lampnet.config import ModelConfig
+
+
+def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: int = 0) -> int:
+    """Operations of one row's prediction.
+
+    Parameters
+    ----------
+    config : the network; `candidates` lets only that many labels take part
+    labels : L
+    nodes : S
+    edges_a_label : labels heard by each in a sparse graph; 0 for all of them
+
+    >>> small = ModelConfig(width=2, heads=1, steps=1, evidence=())
+    >>> forward_flops(small, labels=3, nodes=5)
+    512
+    """
+    d, hidden = config.width, config.width * config.hidden_multiple
+    S, L = nodes, min(labels, config.candidates or labels)
+    heard = min(L, edges_a_label or L)
+    update = 2 * d * hidden  # W_r and W_b of one node
+    among_nodes = S * (4 * d * d + 2 * S * d + update)  # W_q W_u W_v W_c, scores and sums
+    total = config.feature_steps * among_nodes
+    if config.candidates:
+        total += labels * d  # the first opinion on every label
+    for step in range(config.steps):
+        # Before the first message every row asks the same, unless its evidence differs.
+        queries = 0 if step == 0 and not config.evidence and not config.candidates else L * d * d
+        total += queries + 2 * S * d * d + 2 * L * S * d + L * (d * d + update)  # MPNN_xy
+        total += L * (4 * d * d + 2 * heard * d + update)  # MPNN_yy
+        total += 2 * L * d  # both readouts
+    return 2 * total
+
+
+def training_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: int = 0) -> int:
+    """Operations of one row's training step: each product has two more on the way back."""
+    return 3 * forward_flops(config, labels, nodes, edges_a_label)
