@@ -63,8 +63,9 @@ _MOST_TOP_K = 30
 #: at which a label's own threshold weighs as much as the global one.
 _BELIEFS = (0.0, 0.5, 1.0)
 _PRIOR_POSITIVES = (0.0, 2.0, 6.0, 20.0, 60.0)
-#: A more complex family must be better by this much on held-out rows to be taken.
-_MARGIN = 5e-4
+#: A more complex family must be better on held-out rows by what this many whole rows can change: on a small
+#: validation part the simplest rule is the safest.
+_MARGIN_ROWS = 2.0
 
 
 @dataclass(frozen=True)
@@ -125,15 +126,16 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
     families = _fill(tally)
     per_label = _LabelThresholds(tally)
     chosen: dict[str, Rule] = {}
+    margin = _MARGIN_ROWS / max(1, n)
     for metric in METRICS:
         best_score, best_rule = -np.inf, None
         for rules, place in families:
             held_out, winner = _cross_fit(tally, metric, place, place + len(rules))
-            if held_out > best_score + _MARGIN:
+            if held_out > best_score + margin:
                 best_score, best_rule = held_out, rules[winner]
         if metric in ("micro_f1", "macro_f1", "example_f1") and folds > 1:
             held_out, rule = per_label.cross_fit(metric)
-            if held_out > best_score + _MARGIN:
+            if held_out > best_score + margin:
                 best_rule = rule
         assert best_rule is not None
         chosen[metric] = best_rule

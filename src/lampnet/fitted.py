@@ -38,6 +38,8 @@ class FittedModel:
     decisions: Decisions
     facts: dict[str, Any] = field(default_factory=dict)
     frequencies: np.ndarray | None = None
+    #: probabilities of the validation rows before the opinions were fitted on them too; not saved
+    valid_proba: np.ndarray | None = None
 
     def examples(self, rows: Any, labels: Any = None, row_edges: Sequence[np.ndarray] | None = None) -> Examples:
         """Raw rows as nodes with their opinions."""

@@ -103,6 +103,7 @@ def _fit(
         model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
         rows = {"train": len(train), "valid": len(valid)}
         model.facts = {"data": train.name, "rows": rows} | run_facts(model, progress, valid.indicator(), proba)
+        model.valid_proba = proba
         if evidence is not None and config.training.refit_opinions:
             say("fitting the opinions again on training and validation rows")
             features = [encoder.linear_features(part.rows) for part in (train, valid)]

@@ -166,12 +166,12 @@ def _run_lamp(
     test = material.part("test")
     proba = model.proba(test.rows, test.row_edges)
     ended = time.perf_counter()
-    valid = material.part("valid")
+    assert model.valid_proba is not None
     learned = [p.detach().numpy() for p in model.network.parameters()]
     if model.evidence is not None:
         learned += list(model.evidence.arrays().values())
     return Run(
-        valid=model.proba(valid.rows, valid.row_edges),
+        valid=model.valid_proba,
         test=proba,
         fit_seconds=fitted - began,
         predict_seconds=ended - fitted,
