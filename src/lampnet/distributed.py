@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +24,8 @@ from lampnet.errors import CheckpointError
 _LOST = ("connection closed", "connection reset", "connection refused", "broken pipe", "gloo", "timed out", "peer")
 
 
+#: How long one process may prepare data while the others wait for it.
+LONGEST_WAIT = timedelta(hours=2)
 Held = TypeVar("Held")
 
 
@@ -64,7 +67,7 @@ def joined() -> Iterator[Team]:
     if int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
         yield team()
         return
-    dist.init_process_group("gloo")
+    dist.init_process_group("gloo", timeout=LONGEST_WAIT)
     try:
         yield team()
     finally:

@@ -11,6 +11,17 @@ from lampnet.preparing import Pieces, WholeInPieces, prepare
 from lampnet.readers.source import plain_suffix
 from lampnet.readers.table_pieces import SUFFIXES, TablePieces
 
+#: a Parquet file from this size on is prepared by the training itself; Arrow files always are
+LARGE_BYTES = 256 << 20
+
+
+def is_large_table(source: Source) -> bool:
+    """Whether a training should read this file in pieces instead of whole."""
+    path = Path(source.data)
+    if source.named or not path.is_file() or plain_suffix(path) not in SUFFIXES:
+        return False
+    return plain_suffix(path) in (".arrow", ".feather") or path.stat().st_size >= LARGE_BYTES
+
 
 def prepare_source(source: Source, folder: Path, config: Config, say: Callable[[str], None]) -> None:
     """Encode a data set's training and validation rows into a folder for `lampnet train`."""

@@ -22,8 +22,9 @@ from lampnet.data_source import Source, prior_graph
 from lampnet.errors import CheckpointError, ConfigError, did_you_mean
 from lampnet.fitted import FittedModel
 from lampnet.fitting import fit
+from lampnet.prepared_source import is_large_table, prepare_source
 from lampnet.scoring import all_scores
-from lampnet.shards import is_prepared, open_prepared
+from lampnet.shards import Prepared, is_prepared, open_prepared
 from lampnet.store import CHECKPOINTS, MODEL, check_target, save_model
 from lampnet.streaming import fit_prepared, validation
 from lampnet.training import Callback, Stopped
@@ -96,8 +97,9 @@ def train_into(
             run, resume = _checked(run, folder, kept, resume, any_run)
         run, resume = distributed.from_leader((run, resume))
         seed = run.config.training.seed
+        made = not folder.exists()
         # The data first: a mistake there must leave no folder behind.
-        prepared = open_prepared(run.source.data) if is_prepared(run.source.data) else None
+        prepared = _prepared(run, folder, kept, resume, say)
         splits = run.source.splits(seed, say) if prepared is None else None
         names = splits.train.label_names if splits is not None else prepared.label_names if prepared else ()
         kind, edges = prior_graph(run.label_graph, run.source, names)
@@ -109,7 +111,6 @@ def train_into(
             "callback": callback,
             "say": say,
         }
-        made = not folder.exists()
         with claimed(kept if team.leads else None):
             if team.leads:
                 _prepare(run, folder, kept, fresh=not resume)
@@ -135,6 +136,24 @@ def train_into(
             if team.leads:
                 _save(model, run, folder)
         return Outcome(model, all_scores(truth, proba, model.decisions))
+
+
+def _prepared(run: Run, folder: Path, kept: Path, resume: bool, say: Callable[[str], None]) -> Prepared | None:
+    """Rows to be read by memory mapping: a prepared folder, or a large table, prepared now; None for all others."""
+    if is_prepared(run.source.data):
+        return open_prepared(run.source.data)
+    if not is_large_table(run.source):
+        return None
+    rows, made = kept / "prepared", not folder.exists()
+    if distributed.team().leads and not (resume and is_prepared(rows)):
+        with claimed(kept):
+            try:
+                prepare_source(run.source, rows, run.config, say)
+            except BaseException:
+                shutil.rmtree(folder if made else rows, ignore_errors=True)
+                raise
+    distributed.wait_for_all()
+    return open_prepared(rows)
 
 
 def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool) -> tuple[Run, bool]:

@@ -223,3 +223,21 @@ def test_the_commands_prepare_train_and_predict(tmp_path: Path, capsys: pytest.C
     assert run(["train", str(rows), "--out", str(model), *small]) == 0
     assert run(["predict", str(model), str(data), "--out", str(tmp_path / "out")]) == 0
     assert len((tmp_path / "out").read_text().splitlines()) == 150
+
+
+def test_a_large_table_is_prepared_by_the_training_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    from lampnet.cli.app import run
+
+    data, rows = documents(), tmp_path / "documents.parquet"
+    tags = ["|".join(name for name, has in zip(data.label_names, row, strict=True) if has) for row in data.indicator()]
+    parquet.write_table(arrow.table({"text": data.rows, "tags": tags}), rows)
+    monkeypatch.setattr("lampnet.prepared_source.LARGE_BYTES", 1000)
+    small = ["--set=model.width=16", "--set=model.heads=2", "--epochs=1", "--quiet"]
+    assert run(["train", str(rows), "--out", str(tmp_path / "model"), *small]) == 0
+    assert is_prepared(tmp_path / "model" / "checkpoints" / "prepared")
+    (tmp_path / "broken.parquet").write_bytes(rows.read_bytes()[:-100])
+    assert run(["train", str(tmp_path / "broken.parquet"), "--out", str(tmp_path / "other"), *small]) == 2
+    assert not (tmp_path / "other").exists()
