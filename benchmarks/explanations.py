@@ -126,19 +126,24 @@ def measured(data_root: str | None, models: Path | None) -> dict[str, Any]:
         "planted": planted(to_labels, splits.train.indicator()),
         "interventions": measure(model, test, seed=SEED, most_rows=200).to_json(),
     }  # fmt: skip
+    return found | {"bibtex_100_rows": bibtex_rows(data_root, models)}
+
+
+def bibtex_rows(data_root: str | None, models: Path | None, checked: dict[str, Any] | None = None) -> dict[str, Any]:
+    """How long a hundred rows take (by the clock, and the processor's own time), and their honesty checks."""
     bibtex = load("bibtex", data_root, SEED)
     assert bibtex.test is not None
     model = trained("bibtex", bibtex, models)
-    started = time.perf_counter()
+    clock, processor = time.perf_counter(), time.process_time()
     explanations = explain(model, bibtex.test, range(100))
-    found["bibtex_100_rows"] = {
-        "seconds": round(time.perf_counter() - started, 2),
+    return {
+        "seconds": round(time.perf_counter() - clock, 2),
+        "processor_seconds": round(time.process_time() - processor, 2),
         "threads": torch.get_num_threads(),
         "rows": len(explanations),
         "width": model.config.model.width,
-        "interventions": measure(model, bibtex.test, seed=SEED, most_rows=100).to_json(),
+        "interventions": checked or measure(model, bibtex.test, seed=SEED, most_rows=100).to_json(),
     }
-    return found
 
 
 def page(found: dict[str, Any]) -> str:
@@ -222,8 +227,10 @@ def measured_section(found: dict[str, Any]) -> str:
         "",
         "### How long does it take?",
         "",
-        f"Explaining {bibtex['rows']} Bibtex rows (159 labels, width {bibtex['width']}) took {bibtex['seconds']:.1f} s "
-        f"on {bibtex['threads']} processor thread{'s' if bibtex['threads'] > 1 else ''}.",
+        f"Explaining {bibtex['rows']} Bibtex rows (159 labels, width {bibtex['width']}) took "
+        f"{bibtex['processor_seconds']:.1f} s of processor time",
+        f"on {bibtex['threads']} thread{'s' if bibtex['threads'] > 1 else ''}; {bibtex['seconds']:.1f} s by the clock of "
+        "a machine that was busy with other work.",
     ]
     return "\n".join(lines)
 
@@ -233,9 +240,15 @@ def main() -> None:
     parser.add_argument("--data-root", help="the folder of the named data sets (else LAMPNET_DATA)")
     parser.add_argument("--models", type=Path, help="keep the trained models here and use them again")
     parser.add_argument("--page", action="store_true", help="only write the page again from the measurement")
+    parser.add_argument("--timing", action="store_true", help="only measure the time again")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    if not given.page:
+    if given.timing:
+        found = json.loads(MEASURED.read_text(encoding="utf-8"))
+        checks = found["bibtex_100_rows"]["interventions"]
+        found["bibtex_100_rows"] = bibtex_rows(given.data_root, given.models, checks)
+        MEASURED.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    elif not given.page:
         MEASURED.parent.mkdir(parents=True, exist_ok=True)
         MEASURED.write_text(json.dumps(measured(given.data_root, given.models), indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(page(json.loads(MEASURED.read_text(encoding="utf-8"))), encoding="utf-8")

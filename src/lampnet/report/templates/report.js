@@ -105,6 +105,9 @@ function drawInputPanel(row) {
   byId("input-lead").textContent = `Attention of this label to the input at stage ${state.step + 1}.1, ${headWords()}.`;
   const order = byFalling(weights).slice(0, 8);
   replaceAll(byId("top-nodes"), ...order.map((i) => barItem(row.nodes[i].name, weights[i], weights[order[0]], "node", i)));
+  const repeats = row.input.kind === "columns"; // the columns are a list by attention already
+  byId("top-nodes").hidden = repeats;
+  byId("top-nodes").previousElementSibling.hidden = repeats;
   const parts = [];
   if (row.nNodes > row.nodes.length) parts.push(`Shown: the ${row.nodes.length} most attended of ${count(row.nNodes, "input node")}, with ${percent(Math.min(1, shown))} of this label's attention.`);
   if (!row.listening[state.label]) parts.push("This label was not among the row's candidates: it kept its first opinion and heard no message.");

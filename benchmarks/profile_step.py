@@ -1,0 +1,60 @@
+"""Where the time of a step goes at Bibtex's shape: docs/measurements/profile.json.
+
+python benchmarks/profile_step.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from lampnet.config import ModelConfig
+from lampnet.experiments.bench_networks import SHAPES, lamp, prediction, random_batch, training_step
+
+OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"
+GROUPS = {
+    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
+    "fused attention": ("flash_attention",),
+    "layer norm": ("layer_norm",),
+    "dropout and residual sums": ("addcmul", "clamp", "sub_", "aten::to", "_to_copy"),
+    "copies": ("aten::copy_", "aten::cat", "clone"),
+    "optimiser": ("_fused_adamw", "_foreach", "lerp"),
+}
+
+
+def shares(width: int, train: bool) -> dict[str, float]:
+    torch.set_num_threads(1)
+    shape = SHAPES[0]
+    model = lamp(ModelConfig(width=width, evidence=()), shape)
+    batch, truth = random_batch(shape, 32 if train else 16)
+    if train:
+        action = training_step(model, lambda: model(batch).stages, lambda: truth)
+    else:
+        action = prediction(model, lambda: model(batch, last_only=True))
+    action()
+    with profile(activities=[ProfilerActivity.CPU]) as taken:
+        for _ in range(3 if train else 8):
+            action()
+    events = taken.key_averages()
+    total = sum(event.self_cpu_time_total for event in events)
+    found = dict.fromkeys([*GROUPS, "everything else"], 0.0)
+    for event in events:
+        group = next((g for g, names in GROUPS.items() if any(n in event.key for n in names)), "everything else")
+        found[group] += event.self_cpu_time_total / total
+    return found
+
+
+def main() -> None:
+    found = [
+        {"width": width, "mode": "train" if train else "infer", "shares": shares(width, train)}
+        for width in (128, 256, 512)
+        for train in (True, False)
+    ]
+    OUT.write_text(json.dumps(found, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
