@@ -229,8 +229,8 @@ def measured_section(found: dict[str, Any]) -> str:
         "",
         f"Explaining {bibtex['rows']} Bibtex rows (159 labels, width {bibtex['width']}) took "
         f"{bibtex['processor_seconds']:.1f} s of processor time",
-        f"on {bibtex['threads']} thread{'s' if bibtex['threads'] > 1 else ''}; {bibtex['seconds']:.1f} s by the clock of "
-        "a machine that was busy with other work.",
+        f"on {bibtex['threads']} thread{'s' if bibtex['threads'] > 1 else ''}; {bibtex['seconds']:.1f} s by the clock, "
+        "with whatever else the machine was doing.",
     ]
     return "\n".join(lines)
 
