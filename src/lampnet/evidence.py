@@ -19,7 +19,14 @@ from lampnet.linear_models import Matrix, fit_linear
 Features = Any  # CSR or dense (n, F)
 FOLDS = 8
 # What a linear opinion may be: its loss and its strength C; the best on a held-out fold is taken.
-LINEAR_CHOICES = (("hinge", 0.1), ("hinge", 0.3), ("hinge", 1.0), ("logistic", 0.1), ("logistic", 1.0), ("logistic", 10.0))
+LINEAR_CHOICES = (
+    ("hinge", 0.1),
+    ("hinge", 0.3),
+    ("hinge", 1.0),
+    ("logistic", 0.1),
+    ("logistic", 1.0),
+    ("logistic", 10.0),
+)
 CHOICE_LABELS = 128
 NEIGHBOURS = 60
 REFERENCE_ROWS = 40_000  # neighbours are sought among at most this many training rows

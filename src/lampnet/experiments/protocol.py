@@ -27,6 +27,7 @@ from scipy import sparse
 from lampnet.baselines import REGISTRY, baseline
 from lampnet.config import Config
 from lampnet.decision import Decisions, choose_decisions, choose_paper_thresholds
+from lampnet.evidence import stacked
 from lampnet.experiments.machine import machine, version
 from lampnet.experiments.material import Material
 from lampnet.experiments.systems import System, baseline_settings, system
@@ -206,16 +207,18 @@ def _run_baseline(
     with at_most(limit):
         began = time.perf_counter()
         model.fit(encoded.train, truth["train"], encoded.valid, truth["valid"])
+        valid = model.predict_proba(encoded.valid)
+        tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
+        if entry.input == "features":
+            model = _fitted_on_all(chosen.name, given | tuned, model, encoded, truth)
         fitted = time.perf_counter()
         test = model.predict_proba(encoded.test)
         ended = time.perf_counter()
-        valid = model.predict_proba(encoded.valid)
         valid_sets = model.predict(encoded.valid) if entry.predicts_sets else None
         test_sets = model.predict(encoded.test) if entry.predicts_sets else None
     weights, size = learned_size(model)
     stopped = bool(time_budget) and entry.input == "nodes" and fitted - began >= time_budget
     shown = {key: value for key, value in {**given, **own}.items() if key != "embedding"}
-    tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
     return Run(
         valid=valid,
         test=test,
@@ -228,6 +231,17 @@ def _run_baseline(
         valid_sets=valid_sets,
         test_sets=test_sets,
     )
+
+
+def _fitted_on_all(
+    name: str, settings: dict[str, Any], tuned: Any, encoded: Any, truth: Mapping[str, np.ndarray]
+) -> Any:
+    """A baseline learned again from training and validation rows once its choices are made, as LaMP's opinions are."""
+    again = baseline(name, **settings)
+    again.fit(stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]]))
+    if hasattr(tuned, "sigmoid_"):  # a margin's scale was chosen on validation rows
+        again.sigmoid_ = tuned.sigmoid_
+    return again
 
 
 def learned_size(model: Any) -> tuple[int, int]:
