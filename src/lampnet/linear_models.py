@@ -19,7 +19,7 @@ from torch import Tensor
 class Matrix:
     """X (n, F) and its transpose for products with many columns, sparse or dense."""
 
-    def __init__(self, X: sparse.csr_matrix | np.ndarray) -> None:
+    def __init__(self, X: Any) -> None:
         if sparse.issparse(X) and X.nnz > 0.15 * X.shape[0] * X.shape[1]:
             X = X.toarray()
         self.shape: tuple[int, int] = X.shape
@@ -93,7 +93,7 @@ def _fit_together(
 ) -> tuple[np.ndarray, np.ndarray]:
     known = torch.from_numpy((~np.isnan(Y_nL)).astype(np.float32))
     Y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
-    n, L = Y.shape
+    L = Y.shape[1]
     if start is None:
         positives, total = (Y * known).sum(0), known.sum(0)
         W, b = torch.zeros(X.shape[1], L), torch.logit((positives + 0.5) / (total + 1.0))

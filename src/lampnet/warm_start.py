@@ -123,9 +123,9 @@ def _weigh(opinions_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple[Tensor, Tensor]:
         solver.zero_grad()
         losses = torch.nn.functional.binary_cross_entropy_with_logits(g @ a + c, y, reduction="none")
         loss = (losses * known).sum() / known.sum().clamp(min=1) + 1e-4 * (c - torch.logit(share)).square().mean()
-        loss.backward()
+        torch.autograd.backward(loss)
         return loss
 
     with torch.enable_grad():
-        solver.step(closure)
+        solver.step(closure)  # type: ignore[no-untyped-call]
     return a.detach(), c.detach()
