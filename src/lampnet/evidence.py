@@ -266,7 +266,12 @@ class Evidence:
 
     def of(self, X: Features) -> np.ndarray:
         """What new rows get, float32 (n, L, K)."""
-        return self._scaled(np.stack([opinion.logits(X) for opinion in self.opinions], axis=-1))
+        try:
+            return self._scaled(np.stack([opinion.logits(X) for opinion in self.opinions], axis=-1))
+        except (ValueError, IndexError) as fault:  # only a folder put together from two models gets here
+            raise ModelFolderError(
+                f"the opinions of this model do not fit its input of {X.shape[1]} features ({fault}); train it again"
+            ) from fault
 
     def _scaled(self, logits: np.ndarray) -> np.ndarray:
         return ((logits - self.centre) / self.spread).astype(np.float32)
