@@ -23,24 +23,26 @@ from lampnet.experiments.bench_timing import interleaved, medians, ratio
 from lampnet.fitting import fit
 from lampnet.metrics import METRICS
 from lampnet.prediction import Examples, predict_logits, probabilities
-from lampnet.quantise import for_prediction
+from lampnet.quantise import WORTH_IT, for_prediction, int8_gain, quantised
 from lampnet.readers import load
+from lampnet.store import load_model
 
 TIMED_ROWS = 192
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "candidates.json"
 
 
-def measure(name: str, candidates: int, settings: dict[str, Any]) -> dict[str, Any]:
+def measure(name: str, candidates: int, settings: dict[str, Any], folder: Path | None, rows: int) -> dict[str, Any]:
     splits = load(name)
-    model = fit(splits, Config.preset("fast").updated(settings), say=print)
+    model = fit(splits, Config.preset("fast").updated(settings), say=print) if folder is None else load_model(folder)
     assert splits.test is not None
     test = model.check(splits.test)
+    test = test.take(np.arange(min(rows or len(test), len(test))))
     truth, examples = test.indicator(), model.examples(test.rows)
     networks = {
         "exact": for_prediction(model.network, candidates=0),
         "candidates": for_prediction(model.network, candidates=candidates),
-        "int8": for_prediction(model.network, "int8", candidates=0),
-        "int8 candidates": for_prediction(model.network, "int8", candidates),
+        "int8": quantised(for_prediction(model.network, candidates=0)),
+        "int8 candidates": quantised(for_prediction(model.network, candidates=candidates)),
     }
     rule = model.decisions.paper["example_f1"]
     scores = {
@@ -54,7 +56,11 @@ def measure(name: str, candidates: int, settings: dict[str, Any]) -> dict[str, A
         "data": name,
         "labels": len(model.label_names),
         "candidates": candidates,
-        "settings": settings,
+        "settings": settings if folder is None else {},
+        "trained_with_candidates": model.config.model.candidates,
+        "width": model.config.model.width,
+        "int8_product_gain": (gain := int8_gain(model.config.model.width)),
+        "int8_allowed": gain >= WORTH_IT,
         "test_rows": len(examples),
         "example_f1": scores,
         "times_faster_than_exact": {way: ratio(taken, "exact", way) for way in networks},
@@ -68,6 +74,8 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="name=candidates")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--train-candidates", action="store_true")
+    parser.add_argument("--model", type=Path, help="a trained model's folder, instead of training")
+    parser.add_argument("--rows", type=int, default=0, help="score only the first test rows; 0 for all")
     arguments = parser.parse_args()
     found = json.loads(OUT.read_text()) if OUT.exists() else {}
     for entry in arguments.data:
@@ -75,7 +83,7 @@ def main() -> None:
         settings = {"training.epochs": arguments.epochs, "training.threads": 1}
         if arguments.train_candidates:
             settings["model.candidates"] = int(candidates)
-        found[name] = measure(name, int(candidates), settings)
+        found[name] = measure(name, int(candidates), settings, arguments.model, arguments.rows)
         OUT.write_text(json.dumps(found, indent=1) + "\n")
         print(json.dumps(found[name], indent=1))
 

@@ -31,7 +31,7 @@ SETS: dict[str, tuple[int, dict[str, object]]] = {
     "bibtex": (2500, {"training.epochs": 3, "model.width": 64}),
     "reuters21578": (2500, {"training.epochs": 3, "model.width": 64, "input.max_nodes": 160}),
     "sider": (1141, {"training.epochs": 6, "model.width": 64, "model.feature_steps": 1}),
-    "yeast_chipexo": (1000, {"training.epochs": 2, "model.width": 64, "model.evidence": "none"}),
+    "yeast_chipexo": (400, {"training.epochs": 2, "model.width": 64, "model.evidence": "none"}),
 }
 
 
