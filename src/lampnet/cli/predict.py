@@ -30,6 +30,15 @@ def command(
     metric: Annotated[
         str, typer.Option("--metric", help="Predict the label sets that are best for this metric.")
     ] = "example_f1",
+    precision: Annotated[
+        str, typer.Option("--precision", help="float32, or int8 where this processor is faster with it.")
+    ] = "float32",
+    candidates: Annotated[
+        int | None,
+        typer.Option(
+            "--candidates", help="Only so many promising labels a row exchange messages; 0 for all.", show_default=False
+        ),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE already has and go on.")] = False,
     split: Annotated[str, typer.Option("--split", help="Which part, where INPUT is a data set or a folder.")] = "test",
     data_root: DataRoot = None,
@@ -51,6 +60,10 @@ def command(
         raise ConfigError("--resume needs --out FILE: only a file can be continued")
     with distributed.joined() as team:
         fitted = load_model(model)
+        if precision != "float32" or candidates is not None:
+            from lampnet.quantise import for_prediction
+
+            fitted.network = for_prediction(fitted.network, precision, candidates)
         source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
         known = fitted.facts.get("source")
         if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:

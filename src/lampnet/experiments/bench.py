@@ -58,8 +58,8 @@ def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1)
             "start_up": start_up(),
             "memory": memory(quick),
             "growth": [] if quick else growth(say),
-            "rivals": rivals(quick, say),
-            "batching": batching(),
+            "rivals": {"skipped": "only in the full bench"} if quick else rivals(say),
+            "batching": {"skipped": "only in the full bench"} if quick else batching(),
             "machine": machine(threads),
         }
     finally:

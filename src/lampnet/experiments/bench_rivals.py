@@ -15,7 +15,7 @@ from lampnet.experiments.bench_timing import interleaved, medians
 FIT_ROWS, TEST_ROWS = 640, 256
 
 
-def rivals(quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
+def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
     from lampnet.baselines import baseline
     from lampnet.baselines.rows import take_nodes
@@ -30,13 +30,12 @@ def rivals(quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
         return {"skipped": str(absent)}
     config = Config.preset("fast").updated({"model.evidence": "none"})
     encoder = make_encoder("wordset", config.input).fit(splits.train.rows, splits.train.feature_names)
-    fit_rows = 320 if quick else FIT_ROWS
-    X, Y = splits.train.rows[:fit_rows], splits.train.indicator()[:fit_rows]
+    X, Y = splits.train.rows[:FIT_ROWS], splits.train.indicator()[:FIT_ROWS]
     nodes = encoder.encode(X)
     test = take_nodes(encoder.encode(splits.train.rows[-TEST_ROWS:]), np.arange(TEST_ROWS))
     features, test_features = encoder.linear_features(X), encoder.linear_features(splits.train.rows[-TEST_ROWS:])
     network = build_network(config, Y.shape[1], encoder, None)
-    pieces = np.array_split(np.argsort(nodes.lengths()), fit_rows // 32)
+    pieces = np.array_split(np.argsort(nodes.lengths()), FIT_ROWS // 32)
     state: dict[str, Any] = {}
     learn = Examples(nodes=nodes, targets=Y)
 
@@ -74,7 +73,7 @@ def rivals(quick: bool, say: Callable[[str], None]) -> dict[str, Any]:
         )
     )
     return {
-        "fit_rows": fit_rows,
+        "fit_rows": FIT_ROWS,
         "test_rows": TEST_ROWS,
         "fit_seconds": fit,
         "predict_seconds": predict,
