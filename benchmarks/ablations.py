@@ -61,10 +61,10 @@ def page() -> str:
     lines = [
         "# What each part is worth",
         "",
-        "Made by `benchmarks/ablations.py`: the default recipe with one part changed, the same split, seed and (few) epochs",
-        "for each row, so that rows can be compared with each other; the headline scores, with the full number of epochs",
-        "and several seeds, are in [results.md](results.md). Test scores under the best decision chosen on validation rows;",
-        "differences below about half a point are within the noise of one seed.",
+        "Made by `benchmarks/ablations.py`: the default recipe with one part changed, the same split, seed and (few)",
+        "epochs for each row, so that rows can be compared with each other; the headline scores, with the full number",
+        "of epochs and several seeds, are in [results.md](results.md). Test scores under the best decision chosen on",
+        "validation rows; differences below about half a point are within the noise of one seed.",
     ]
     for dataset, runs in found.items():
         epochs = next(iter(runs.values()))["epochs"]
