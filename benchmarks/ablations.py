@@ -30,6 +30,11 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "no-node-dropout": ("no node dropout", {"model.node_dropout": 0.0}),
     "one-step": ("T = 1", {"model.steps": 1}),
     "width-64": ("d = 64", {"model.width": 64}),
+    "width-256": ("d = 256", {"model.width": 256}),
+    "forest-too": ("a forest's opinion as well", {"model.evidence": "linear,neighbours,forest"}),
+    "no-forest": ("no forest's opinion", {"model.evidence": "linear,neighbours"}),
+    "sequence": ("text: every token with its place", {"input.text_nodes": "sequence"}),
+    "louder": ("learning rate 3e-3", {"training.learning_rate": 3e-3}),
     "messages-among-features": ("FMP: two steps among the input nodes", {"model.feature_steps": 2}),
 }
 
