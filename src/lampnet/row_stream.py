@@ -1,6 +1,6 @@
 """Rows to predict, a piece at a time, so that a file of any length needs the memory of one piece.
 
-JSON lines and plain text are read piece by piece; other formats are read whole and then cut.
+JSON lines are read piece by piece; other formats are read whole and then cut.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from lampnet.data_source import Source
+from lampnet.data_source import Source, without_bad_rows
 from lampnet.dataset import Dataset
 from lampnet.errors import FormatError
 from lampnet.readers.source import plain_stem
@@ -55,6 +55,8 @@ def _jsonl_pieces(source: Source, skip: int, size: int) -> Iterator[Dataset]:
             if source.on_bad_row == "skip" and row:
                 continue  # a piece without one good row
             raise
+        if source.on_bad_row == "skip":
+            data = without_bad_rows(data)
         row += len(data)
         if row <= skip:
             continue

@@ -133,7 +133,7 @@ def reproduce(
             continue
         try:
             if opened is None or opened[0] != key:
-                opened = key, open_data(Source(data=task.dataset, root=data_root), task.seed)
+                opened = key, open_data(Source(data=task.dataset, root=data_root, on_bad_row="skip"), task.seed)
         except LampnetError as problem:
             unreadable.add(key)
             say(f"{task.dataset} is left out: {problem}")
