@@ -49,20 +49,15 @@ class Source:
 
     def open(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits | Dataset:
         """A name or a folder as `Splits`, a file as `Dataset`; `seed` draws splits where none are given."""
-        opened = self._open(seed, notice)
-        if self.on_bad_row != "skip":
-            return opened
-        if isinstance(opened, Dataset):
-            return without_bad_rows(opened, notice)
-        parts = {name: getattr(opened, name) for name in SPLITS}
-        return Splits(**{name: part and without_bad_rows(part, notice) for name, part in parts.items()})
-
-    def _open(self, seed: int, notice: Callable[[str], None] | None) -> Splits | Dataset:
         from lampnet.readers import NAMES, load
-        from lampnet.readers.open import read
+        from lampnet.readers.open import read, readable_molecules
 
         if self.named:
-            return load(self.data, self.root, seed)
+            splits = load(self.data, self.root, seed)
+            if self.on_bad_row != "skip":
+                return splits
+            parts = {name: getattr(splits, name) for name in SPLITS}
+            return Splits(**{name: part and readable_molecules(part, notice) for name, part in parts.items()})
         if not Path(self.data).exists():
             raise DataError(
                 f"there is no data set, folder or file called {self.data!r}; {did_you_mean(self.data, NAMES)}"
@@ -89,22 +84,6 @@ class Source:
         if found is None:
             raise DataError(f"{self.data} has no {split} part; give a file with rows to score, or --split train")
         return found
-
-
-def without_bad_rows(data: Dataset, notice: Callable[[str], None] | None = None) -> Dataset:
-    """The same rows without those that no encoder can read (SMILES that are no molecule)."""
-    if data.kind != "molecule":
-        return data
-    from lampnet.inputs.molecule import bad_rows
-
-    bad = bad_rows(data.rows)
-    if not bad:
-        return data
-    if notice is not None:
-        notice(
-            f"{data.name}: {len(bad)} of {len(data)} rows are no valid SMILES and were left out (first: row {bad[0]})"
-        )
-    return data.take(np.setdiff1d(np.arange(len(data)), bad))
 
 
 def prior_graph(graph: str, source: Source, label_names: tuple[str, ...]) -> tuple[str, np.ndarray | None]:

@@ -16,9 +16,9 @@ from typing import IO, Any
 
 import numpy as np
 
-from lampnet.data_source import Source, without_bad_rows
+from lampnet.data_source import Source
 from lampnet.dataset import Dataset
-from lampnet.errors import FormatError
+from lampnet.errors import DataError, FormatError
 from lampnet.readers.source import plain_stem
 
 PIECE_ROWS = 1024
@@ -44,6 +44,7 @@ def _is_lines(path: Path) -> bool:
 
 def _jsonl_pieces(source: Source, skip: int, size: int) -> Iterator[Dataset]:
     from lampnet.readers.jsonl import read_jsonl_lines
+    from lampnet.readers.open import readable_molecules
 
     path = Path(source.data)
     numbered = ((n, line) for n, line in enumerate(_lines(path), start=1) if line.strip())
@@ -51,12 +52,12 @@ def _jsonl_pieces(source: Source, skip: int, size: int) -> Iterator[Dataset]:
     while block := list(islice(numbered, size)):
         try:
             data = read_jsonl_lines(path, block, on_bad_row=source.on_bad_row, name=plain_stem(path), first_row=row)
-        except FormatError:
+            if source.on_bad_row == "skip":
+                data = readable_molecules(data)
+        except DataError:
             if source.on_bad_row == "skip" and row:
                 continue  # a piece without one good row
             raise
-        if source.on_bad_row == "skip":
-            data = without_bad_rows(data)
         row += len(data)
         if row <= skip:
             continue

@@ -36,7 +36,7 @@ def test_skipped_rows_are_gone_with_their_labels_and_ids(rows: Path) -> None:
     assert data.ids == ("0", "1", "3", "5")
     assert data.labels is not None
     assert data.labels.shape == (4, 1)
-    assert "2 of 6 rows are no valid SMILES" in said[-1]
+    assert "2 of 6 molecules have invalid SMILES" in said[-1]
 
 
 def test_rows_to_predict_are_skipped_piece_by_piece(rows: Path) -> None:

@@ -57,15 +57,6 @@ class Atoms(nn.Module):
             self.projection.bias.copy_(-(weight @ torch.from_numpy(mean)))
 
 
-def bad_rows(rows: Any) -> list[int]:
-    """The numbers of the rows that are no molecule, so that a caller can leave them out.
-
-    >>> bad_rows(["CCO", "not a molecule"])
-    [1]
-    """
-    return [row for row, text in enumerate(rows) if _molecule(text) is None]
-
-
 class MoleculeEncoder:
     """Learns common atom surroundings and the spread of the descriptors from the training rows.
 
@@ -132,7 +123,7 @@ class MoleculeEncoder:
 
     def bad_rows(self, rows: Any) -> list[int]:
         """The numbers of the rows that are no molecule, so that a caller can leave them out."""
-        return bad_rows(rows)
+        return [row for row, text in enumerate(rows) if _molecule(text) is None]
 
     def other_view(self, rows: Any) -> None:
         return None

@@ -139,7 +139,7 @@ def _read(
         from lampnet.readers.csv_table import read_table_and_roles
 
         data, roles = read_table_and_roles(path, columns, names, on_bad_row, notice)
-        return _good_molecules(path, data, on_bad_row, notice), roles.as_given()
+        return (readable_molecules(data, notice) if on_bad_row == "skip" else data), roles.as_given()
     elif form == "libsvm":
         from lampnet.readers.libsvm import read_libsvm
 
@@ -162,7 +162,7 @@ def _read(
         data = read_fasta_rows(path, plain_stem(path))
     else:
         data = _plain_text(path)
-    return _good_molecules(path, data, on_bad_row, notice), None
+    return (readable_molecules(data, notice) if on_bad_row == "skip" else data), None
 
 
 def _names(labels: Labels) -> tuple[str, ...] | None:
@@ -182,9 +182,9 @@ def _plain_text(path: Path) -> Dataset:
     return Dataset(name=plain_stem(path), kind="text", rows=lines, labels=None, label_names=())
 
 
-def _good_molecules(path: Path, data: Dataset, on_bad_row: str, notice: Callable[[str], None] | None) -> Dataset:
-    """Drop molecules that RDKit cannot read, when bad rows are to be skipped."""
-    if data.kind != "molecule" or on_bad_row != "skip":
+def readable_molecules(data: Dataset, notice: Callable[[str], None] | None = None) -> Dataset:
+    """The same rows without those that RDKit cannot read as molecules; other kinds are left as they are."""
+    if data.kind != "molecule":
         return data
     try:
         from rdkit import Chem, rdBase
@@ -193,9 +193,9 @@ def _good_molecules(path: Path, data: Dataset, on_bad_row: str, notice: Callable
     with rdBase.BlockLogs():
         good = [row for row, smiles in enumerate(data.rows) if smiles and Chem.MolFromSmiles(smiles) is not None]
     if not good:
-        raise FormatError(path, "not one SMILES can be read by RDKit; is this the right column?")
+        raise DataError(f"{data.name}: not one SMILES can be read by RDKit; is this the right column?")
     if len(good) < len(data) and notice is not None:
-        notice(f"{path.name}: {len(data) - len(good)} of {len(data)} molecules have invalid SMILES and are left out")
+        notice(f"{data.name}: {len(data) - len(good)} of {len(data)} molecules have invalid SMILES and are left out")
     return data.take(np.array(good)) if len(good) < len(data) else data
 
 
