@@ -109,8 +109,8 @@ def gallery_page(folder: Path) -> str:
         "The three pictures of the paper for one test row of each data set, made by",
         "`python benchmarks/gallery.py --data-root FOLDER`. The models are trained briefly on a part of the rows, so",
         "that all five take minutes: they show what an explanation looks like, not the best score. The row is not",
-        "typical: of the first 80 test rows it is the one with four to eight true labels of which most were found. True",
-        "labels are red. How far attention can be trusted is measured in [explanations](../explanations.md).",
+        "typical: of the first 80 test rows it is the one with four to eight true labels of which most were found.",
+        "True labels are red. How far attention can be trusted is measured in [explanations](../explanations.md).",
     ]
     for name in SETS:
         path = folder / f"{name}.json"
