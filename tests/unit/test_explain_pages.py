@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.special import expit
 
 from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
@@ -171,7 +172,7 @@ def test_the_whole_set_counts_as_a_slow_loop_does() -> None:
         output = model.output(data.rows[[row]])
         logits = [stage[0].numpy() for stage in output.stages]
         for before, after in ((0, 1), (2, 3)):
-            was, became = (rule.apply(1 / (1 + np.exp(-logits[g][None])))[0] for g in (before, after))
+            was, became = (rule.apply(expit(logits[g][None]))[0] for g in (before, after))
             for label in range(5):
                 if was[label] != became[label]:
                     truth = Y[row, label]
