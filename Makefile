@@ -32,11 +32,11 @@ test: lint
 
 # Kills processes, fills disks, fuzzes files: slower, and kept apart.
 test-faults: install
-	$(BIN)/python -m pytest tests/faults
+	$(BIN)/python -m pytest tests/faults -m faults
 
 # The figures of docs/reliability.md: the fault tests with a million rows, and the streaming benchmark.
 reliability: install
-	LAMPNET_RECORD=docs/measurements/reliability.json LAMPNET_STREAM_ROWS=1000000 $(BIN)/python -m pytest tests/faults
+	LAMPNET_RECORD=docs/measurements/reliability.json LAMPNET_STREAM_ROWS=1000000 $(BIN)/python -m pytest tests/faults -m faults
 	$(BIN)/python benchmarks/streaming.py --out docs/measurements/streaming.json
 	$(BIN)/python benchmarks/reliability_page.py
 
