@@ -96,8 +96,28 @@ def page(measured: dict[str, Any]) -> str:
             f"| {kind} | {node} | {name} | {found['time_budget']} | {found['predicted']:,} | {scores} | "
             f"{found['roc_auc_macro']:.3f} |"
         )
-    lines += ["", "F1 under the best decision for each metric, chosen on validation rows.", ""]
+    lines += ["", "F1 under the best decision for each metric, chosen on validation rows.", "", *reading_table()]
     return "\n".join(lines)
+
+
+def reading_table() -> list[str]:
+    """How fast files are read, from what benchmarks/reading.py measured."""
+    measured = json.loads((DOCS / "measurements" / "reading.json").read_text())
+    lines = [
+        "## How fast files are read",
+        "",
+        "Made from `docs/measurements/reading.json` (`benchmarks/reading.py`): medians of interleaved rounds; a ratio",
+        "above 1 means that lampnet is faster than the other reader. It is slower than pandas on comma-separated files:",
+        "it checks every line's fields and every number, so that an error can name its line, and those passes cost more",
+        "than the parsing.",
+        "",
+        "| file: other reader | lampnet, s | other, s | ratio |",
+        "|---|---|---|---|",
+    ]
+    for name, row in measured["compared"].items():
+        lines.append(f"| {name} | {row['lampnet_seconds']:.3f} | {row['other_seconds']:.3f} | {row['ratio']:.2f} |")
+    alone = ", ".join(f"{name} {row['seconds']:.1f} s" for name, row in measured["alone"].items())
+    return [*lines, "", f"Whole data sets: {alone}.", ""]
 
 
 def main() -> None:
