@@ -120,7 +120,8 @@ def train_into(
                     checked = splits.with_validation(0.1, seed).valid
                     assert checked is not None
                     truth = model.check(checked).indicator()
-                    proba = model.proba(checked.rows, checked.row_edges)
+                    assert model.valid_proba is not None  # from before the opinions learned from these rows too
+                    proba = model.valid_proba
                 else:
                     assert prepared is not None
                     model = fit_prepared(prepared, config, **options)

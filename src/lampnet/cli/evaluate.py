@@ -62,6 +62,11 @@ def command(
     if not team.leads:
         return
     scores = all_scores(truth, proba, fitted.decisions)
+    if split != "test":
+        typer.echo(
+            f"lampnet: warning: the model may have learned from the {split} rows: its scores there are too good",
+            err=True,
+        )
     if as_json:
         head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
         typer.echo(json.dumps(head | scores))
