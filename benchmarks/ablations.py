@@ -46,7 +46,7 @@ def run_missing(dataset: str, epochs: int, names: list[str]) -> None:
     from lampnet.experiments.protocol import run
     from lampnet.experiments.result_files import write_whole
 
-    material = open_material(Source(dataset), 0)
+    material = open_material(Source(data=dataset), 0)
     for name in names:
         path = FOLDER / f"{dataset}--{name}.json"
         if path.exists():
