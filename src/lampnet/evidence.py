@@ -29,6 +29,7 @@ LINEAR_CHOICES = (
 )
 CHOICE_LABELS = 128
 NEIGHBOURS = 60
+LOUDEST = 12.0  # logits of linear opinions stay within this
 REFERENCE_ROWS = 40_000  # neighbours are sought among at most this many training rows
 CLOSER_COUNTS_MORE = 6  # votes are cosines to this power
 
@@ -73,7 +74,7 @@ class LinearOpinion:
             # From the whole data's solution few steps remain: each solves the rest's problem anew, so that
             # nothing of the fold's own labels is left.
             W, b = fit_linear(Matrix(X[rest]), Y_nL[rest], self.strength, whole, newton_steps=6, loss=self.loss)
-            logits[own] = X[own] @ W + b
+            logits[own] = _bounded(X[own] @ W + b)
         return logits
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
@@ -81,7 +82,7 @@ class LinearOpinion:
         self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.strength, start, loss=self.loss)
 
     def logits(self, X: Features) -> np.ndarray:
-        return np.asarray(X @ self.weights + self.intercepts, dtype=np.float32)
+        return _bounded(X @ self.weights + self.intercepts)
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self.weights, "intercepts": self.intercepts}
@@ -331,6 +332,11 @@ def _average_precision(scores: np.ndarray, Y: np.ndarray) -> float:
     hits = Y[known][order] > 0
     precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
     return float(precision[hits].mean()) if hits.any() else 0.0
+
+
+def _bounded(logits: np.ndarray) -> np.ndarray:
+    """A label without positives has no finite intercept; how far its fit went must not matter."""
+    return np.clip(np.asarray(logits, dtype=np.float32), -LOUDEST, LOUDEST)
 
 
 def _logit(p: np.ndarray) -> np.ndarray:

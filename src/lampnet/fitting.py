@@ -107,7 +107,9 @@ def _fit(
         if evidence is not None and config.training.refit_opinions:
             say("fitting the opinions again on training and validation rows")
             features = [encoder.linear_features(part.rows) for part in (train, valid)]
-            evidence.refit(stacked(features), np.vstack([truth, valid.indicator()]), config.training.seed)
+            # A label that no training row has is new to the network: its opinions stay as the network heard them.
+            more = np.where(np.any(truth > 0, axis=0), valid.indicator(), np.nan)
+            evidence.refit(stacked(features), np.vstack([truth, more]), config.training.seed)
         return model
 
     try:
