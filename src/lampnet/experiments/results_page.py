@@ -43,7 +43,8 @@ This page is written by `lampnet reproduce` from the files in `results/`; no num
 All systems go through the same code: the same training, validation and test rows, the same features for all
 baselines as for LaMP's own first opinions, settings tuned on validation rows, decisions chosen on validation
 rows, scores on test rows. Where a table gives `mean ± spread`, the spread is the standard deviation over seeds.
-Test labels are used for no choice, except in the tables called "oracle", which say so.
+No run uses test labels for a choice, except in the tables called "oracle", which say so; how the recipe itself was
+found, with some test scores in view, is told in the notes at the end.
 
 - **The paper's protocol**: for each metric the best of 27 global thresholds on validation rows.
 - **Best decision**: for each metric the best on validation rows of: thresholds, a threshold for each label, top-k,
