@@ -17,8 +17,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from lampnet.errors import ConfigError, did_you_mean
 
 EVIDENCE = ("linear", "neighbours", "forest")
-# Words speak through linear models and like rows; numbers and fingerprints through trees as well.
-EVIDENCE_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image"), EVIDENCE)
+# Running text and DNA speak through linear models and like rows; numbers, fingerprints and word sets through
+# trees as well.
+EVIDENCE_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), EVIDENCE)
+FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,9 @@ class ModelConfig:
 class TrainingConfig:
     """How the network is fitted."""
 
+    #: networks in the committee; each learns from all labelled rows but its own part and is checked on that part.
+    #: 1 is a single network checked on the validation rows; 0 chooses by the number of rows (5, 3 or 1)
+    folds: int = 1
     #: passes over the training rows; 0 chooses by their number (about 800 steps, 3 to 40 passes)
     epochs: int = 20
     batch_size: int = 32
@@ -148,6 +153,7 @@ class TrainingConfig:
         _at_least(
             self,
             0,
+            "folds",
             "epochs",
             "learning_rate",
             "weight_decay",
@@ -208,11 +214,15 @@ class Config:
         """
         model, training = self.model, self.training
         if model.evidence == ("auto",):
-            model = dataclasses.replace(model, evidence=EVIDENCE_BY_KIND.get(kind, EVIDENCE[:2]))
+            suited = EVIDENCE_BY_KIND.get(kind, EVIDENCE[:2])
+            model = dataclasses.replace(model, evidence=suited if n_rows <= FOREST_ROWS else EVIDENCE[:2])
         if model.candidates < 0:
             model = dataclasses.replace(model, candidates=150 if n_labels > 300 else 0)
+        if training.folds == 0:
+            training = dataclasses.replace(training, folds=folds_for(n_rows))
         if training.epochs == 0:
-            steps = max(1, -(-n_rows // training.batch_size))
+            n_learned = n_rows - n_rows // training.folds if training.folds > 1 else n_rows
+            steps = max(1, -(-n_learned // training.batch_size))
             training = dataclasses.replace(training, epochs=min(40, max(3, -(-800 // steps))))
         return dataclasses.replace(self, model=model, training=training)
 
@@ -245,6 +255,18 @@ class Config:
             parts: dict[str, Any] = {section: kind(**values)}
             config = dataclasses.replace(config, **parts)
         return config.updated(changes)
+
+
+def folds_for(n_rows: int) -> int:
+    """How many parts labelled rows are cut into to choose decisions on rows that were not learned from.
+
+    Few rows leave too few for a validation part, and make several networks cheap; with many rows a tenth
+    of them is enough.
+
+    >>> folds_for(400), folds_for(8_000), folds_for(100_000)
+    (5, 3, 1)
+    """
+    return 5 if n_rows <= 3_000 else 3 if n_rows <= 25_000 else 1
 
 
 def setting_types() -> dict[str, Any]:
@@ -310,7 +332,7 @@ def _probability(config: Any, *names: str) -> None:
 PRESETS: dict[str, Config] = {
     "fast": Config(
         model=ModelConfig(evidence=("auto",), candidates=-1),
-        training=TrainingConfig(epochs=0),
+        training=TrainingConfig(folds=0, epochs=0),
     ),
     "paper": Config(
         preset_name="paper",

@@ -164,9 +164,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         data = as_dataset(X, kind, labels=targets.labels, label_names=targets.names)
         if not 0 < self.validation_fraction < 1:
             raise ConfigError(f"validation_fraction={self.validation_fraction} must be between 0 and 1")
-        splits = Splits(train=data).with_validation(self.validation_fraction, config.training.seed)
+        options: dict[str, Any] = {"label_edges": edges, "callback": self._report, "say": self._say}
         try:
-            model = fit(splits, config, label_edges=edges, callback=self._report, say=self._say)
+            model = fit(Splits(train=data), config, validation_fraction=self.validation_fraction, **options)
         except Stopped as stopped:
             if stopped.signal_number != signal.SIGINT or stopped.model is None:
                 raise KeyboardInterrupt from stopped

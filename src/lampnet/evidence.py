@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import ModelFolderError
+from lampnet.forest_opinion import ForestOpinion
 from lampnet.linear_models import Matrix, fit_linear
 
 Features = Any  # CSR or dense (n, F)
@@ -156,81 +157,6 @@ class NeighbourOpinion:
         self.X, self.Y = _matrix_from("X", arrays), _matrix_from("Y", arrays)
 
 
-class ForestOpinion:
-    """A random forest of multi-label trees; training rows are judged by the trees that missed them."""
-
-    TREES = 200
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, np.ndarray] = {}
-
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
-        drawn_t = self._grow(X, Y_nL, seed)
-        X = _dense(X)
-        missed = np.ones((len(X), self.TREES), dtype=bool)
-        for tree, drawn in enumerate(drawn_t):
-            missed[drawn, tree] = False
-        return self._logits(X, missed)
-
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
-        self._grow(X, Y_nL, seed)
-
-    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int) -> list[np.ndarray]:
-        """Grow the trees; return the rows that each was grown on."""
-        from sklearn.ensemble import ExtraTreesClassifier  # heavy: only where a forest is asked for
-
-        known = ~np.isnan(Y_nL)
-        prior = (np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)
-        Y = np.where(known, Y_nL, prior > 0.5).astype(np.int8)
-        forest = ExtraTreesClassifier(
-            self.TREES, min_samples_leaf=2, max_features="sqrt", bootstrap=True, n_jobs=-1, random_state=seed
-        )
-        forest.fit(X, Y)
-        offsets = np.cumsum([0] + [tree.tree_.node_count for tree in forest.estimators_])
-        positive = [_positive_share(tree.tree_, Y) for tree in forest.estimators_]
-        self.nodes = {
-            "offsets": offsets.astype(np.int64),
-            "left": np.concatenate([t.tree_.children_left for t in forest.estimators_]).astype(np.int32),
-            "right": np.concatenate([t.tree_.children_right for t in forest.estimators_]).astype(np.int32),
-            "feature": np.concatenate([t.tree_.feature for t in forest.estimators_]).astype(np.int32),
-            "threshold": np.concatenate([t.tree_.threshold for t in forest.estimators_]).astype(np.float32),
-            "share": np.concatenate(positive).astype(np.float32),
-            "prior": prior.astype(np.float32),
-        }
-        return list(forest.estimators_samples_)
-
-    def logits(self, X: Features) -> np.ndarray:
-        X = _dense(X)
-        return self._logits(X, np.ones((len(X), len(self.nodes["offsets"]) - 1), dtype=bool))
-
-    def _logits(self, X: np.ndarray, counted_nt: np.ndarray) -> np.ndarray:
-        total = np.zeros((len(X), self.nodes["share"].shape[1]), dtype=np.float32)
-        for tree, first in enumerate(self.nodes["offsets"][:-1]):
-            rows = np.flatnonzero(counted_nt[:, tree])
-            total[rows] += self.nodes["share"][first + self._leaf(X[rows], int(first))]
-        count = counted_nt.sum(axis=1, keepdims=True)
-        # One vote for the prior keeps the logits finite.
-        return _logit((total + self.nodes["prior"]) / (count + 1.0))
-
-    def _leaf(self, X: np.ndarray, first: int) -> np.ndarray:
-        left, right = self.nodes["left"][first:], self.nodes["right"][first:]
-        feature, threshold = self.nodes["feature"][first:], self.nodes["threshold"][first:]
-        at = np.zeros(len(X), dtype=np.int64)
-        walking = np.arange(len(X))
-        while len(walking):
-            walking = walking[left[at[walking]] >= 0]
-            here = at[walking]
-            lower = X[walking, feature[here]] <= threshold[here]
-            at[walking] = np.where(lower, left[here], right[here])
-        return at
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.nodes
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.nodes = dict(arrays)
-
-
 OPINIONS: dict[str, type[Any]] = {"linear": LinearOpinion, "neighbours": NeighbourOpinion, "forest": ForestOpinion}
 
 
@@ -298,18 +224,6 @@ class Evidence:
         return evidence
 
 
-def _positive_share(tree: Any, Y: np.ndarray) -> np.ndarray:
-    """(nodes, L): the share of positives among the training rows of each node."""
-    values = tree.value  # (nodes, L, 2), or (nodes, L, 1) where every label is constant
-    if values.shape[2] == 1:
-        return np.broadcast_to(Y[0].astype(np.float32), values.shape[:2]).copy()
-    share: np.ndarray = values[:, :, 1] / np.maximum(values.sum(axis=2), 1e-12)
-    # scikit-learn numbers the classes it saw: a label that is always 1 has its share in place 0.
-    always = Y.min(axis=0) == 1
-    share[:, always] = 1.0
-    return share
-
-
 def _best_linear(
     X: Features, Y_nL: np.ndarray, inside: np.ndarray, outside: np.ndarray, seed: int
 ) -> tuple[str, float]:
@@ -349,10 +263,6 @@ def stacked(parts: Sequence[Features]) -> Features:
     if any(sparse.issparse(part) for part in parts):
         return sparse.csr_matrix(sparse.vstack(parts))
     return np.vstack(parts)
-
-
-def _dense(X: Features) -> np.ndarray:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float32)
 
 
 def _unit_rows(X: Features) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lampnet.committee import networks_of
 from lampnet.dataset import Dataset
 from lampnet.explain import RowAttention, checked_rows, decision_rule
 from lampnet.fitted import FittedModel
@@ -225,11 +226,12 @@ def _with_nodes(model: FittedModel, examples: Examples, row: int, keep_CS: Tenso
             edges_BSS = edges_BSS * (keep_CS.unsqueeze(1) & keep_CS.unsqueeze(2))
         return z_BSD, present_BS & keep_CS, edges_BSS
 
-    handle = model.network.embedding.register_forward_hook(take_away)
+    handles = [member.embedding.register_forward_hook(take_away) for member in networks_of(model.network)]
     try:
         return _copies(model, examples, row, len(keep_CS))
     finally:
-        handle.remove()
+        for handle in handles:
+            handle.remove()
 
 
 def _with_cuts(
@@ -266,7 +268,7 @@ def _extra_bias(model: FittedModel, bias: Tensor) -> Iterator[None]:
         summed = bias if own is None else torch.maximum(bias + own, torch.tensor(torch.finfo(torch.float32).min))
         return u, senders, replace(neighbours, bias=summed, graph=None)
 
-    handles = [yy.register_forward_pre_hook(close) for yy in model.network.yy]
+    handles = [yy.register_forward_pre_hook(close) for member in networks_of(model.network) for yy in member.yy]
     try:
         yield
     finally:

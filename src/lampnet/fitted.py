@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from scipy import sparse
 
+from lampnet.committee import Committee, heard_as_one
 from lampnet.config import Config
 from lampnet.dataset import Dataset
 from lampnet.decision import Decisions
@@ -19,6 +20,9 @@ from lampnet.inputs.nodes import Encoder, with_edges
 from lampnet.label_attention import LabelGraph
 from lampnet.model import LaMP, Output
 from lampnet.prediction import Examples, predict_logits, probabilities
+
+#: how far the seeds of a committee's members lie apart
+MEMBER_SEEDS = 1000
 
 
 @dataclass
@@ -34,11 +38,13 @@ class FittedModel:
     encoder: Encoder
     evidence: Evidence | None
     graph: sparse.csr_matrix | None
-    network: LaMP
+    network: LaMP | Committee
     decisions: Decisions
     facts: dict[str, Any] = field(default_factory=dict)
     frequencies: np.ndarray | None = None
-    #: probabilities of the validation rows before the opinions were fitted on them too; not saved
+    #: labels and probabilities (n, L) of the rows that the decisions were chosen on, from networks and opinions
+    #: that had not learned from them: the validation rows, or all labelled rows, cross-fitted; not saved
+    valid_truth: np.ndarray | None = None
     valid_proba: np.ndarray | None = None
 
     def examples(self, rows: Any, labels: Any = None, row_edges: Sequence[np.ndarray] | None = None) -> Examples:
@@ -51,13 +57,8 @@ class FittedModel:
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
-        views = [self.examples(v, row_edges=row_edges) for v in (rows, *self._other_views(rows))]
-        logits: np.ndarray = np.mean([predict_logits(self.network, view) for view in views], axis=0)
-        empty = views[0].nodes.lengths() == 0
-        if self.frequencies is not None and empty.any():
-            # Nothing is known of such a row; what the network says without an input is a guess far from its data.
-            logits[empty] = np.log(self.frequencies) - np.log1p(-self.frequencies)
-        return logits
+        views = [self.examples(v, row_edges=row_edges) for v in (rows, *other_views(self.encoder, rows))]
+        return logits_of_views(self.network, views, self.frequencies)
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) probabilities."""
@@ -72,11 +73,6 @@ class FittedModel:
             output: Output = self.network(examples.nodes.batch(index), examples.opinions(index), record=True)
         return output
 
-    def _other_views(self, rows: Any) -> list[Any]:
-        other = getattr(self.encoder, "other_view", None)
-        view = other(rows) if other is not None else None
-        return [] if view is None else [view]
-
     def check(self, data: Dataset) -> Dataset:
         """Rows of the kind this model was trained on, their labels in this model's order."""
         if data.kind != self.encoder.kind:
@@ -87,6 +83,24 @@ class FittedModel:
         if data.labels is None or data.label_names == self.label_names:
             return data
         return align_labels(data, self.label_names)
+
+
+def other_views(encoder: Encoder, rows: Any) -> list[Any]:
+    """The same rows seen otherwise, where the input has a second view (the other DNA strand)."""
+    other = getattr(encoder, "other_view", None)
+    view = other(rows) if other is not None else None
+    return [] if view is None else [view]
+
+
+def logits_of_views(network: LaMP | Committee, views: Sequence[Examples], frequencies: np.ndarray | None) -> np.ndarray:
+    """(n, L) final logits, the mean over the views of the rows."""
+    called = cast(LaMP, network)  # a committee is called as its members are
+    logits: np.ndarray = np.mean([predict_logits(called, view) for view in views], axis=0)
+    empty = views[0].nodes.lengths() == 0
+    if frequencies is not None and empty.any():
+        # Nothing is known of such a row; what the network says without an input is a guess far from its data.
+        logits[empty] = np.log(frequencies) - np.log1p(-frequencies)
+    return logits
 
 
 def align_labels(data: Dataset, label_names: tuple[str, ...]) -> Dataset:
@@ -114,14 +128,23 @@ def label_frequencies(truth: np.ndarray) -> np.ndarray:
     return np.asarray((np.nan_to_num(truth).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0), dtype=np.float32)
 
 
-def build_network(config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None) -> LaMP:
-    """An untrained network for these settings, inputs and labels."""
-    torch.manual_seed(config.training.seed)
+def build_network(config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None) -> LaMP | Committee:
+    """An untrained network, or committee of networks, for these settings, inputs and labels."""
+    members = range(max(1, config.training.folds))
+    return heard_as_one([build_member(config, n_labels, encoder, graph, number) for number in members])
+
+
+def build_member(
+    config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None, number: int = 0
+) -> LaMP:
+    """One untrained network; each number starts from other random weights."""
+    seed = config.training.seed + MEMBER_SEEDS * number
+    torch.manual_seed(seed)
     return LaMP(
         config.model,
         n_labels,
         encoder.embedding(config.model.width),
         LabelGraph(config.label_graph, graph, n_labels),
         edge_types=getattr(encoder, "edge_types", 0),
-        seed=config.training.seed,
+        seed=seed,
     )

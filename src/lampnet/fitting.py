@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,29 @@ import numpy as np
 import torch
 
 from lampnet import distributed
-from lampnet.checkpoint import claimed
-from lampnet.config import Config
-from lampnet.dataset import Dataset, Splits
+from lampnet.checkpoint import claimed, remove_checkpoints
+from lampnet.committee import heard_as_one
+from lampnet.config import Config, TrainingConfig
+from lampnet.dataset import Dataset, Splits, parts_of
 from lampnet.decision import choose_decisions
-from lampnet.errors import DataError
+from lampnet.errors import ConfigError, DataError
 from lampnet.evidence import Evidence, stacked
-from lampnet.fitted import FittedModel, align_labels, build_network, label_frequencies
+from lampnet.fitted import (
+    MEMBER_SEEDS,
+    FittedModel,
+    align_labels,
+    build_member,
+    label_frequencies,
+    logits_of_views,
+    other_views,
+)
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
 from lampnet.label_graph import label_graph
 from lampnet.metrics import five_metrics
-from lampnet.prediction import Examples
+from lampnet.model import LaMP
+from lampnet.prediction import Examples, probabilities
+from lampnet.shards import one_below_the_other, take_rows
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
@@ -35,27 +47,69 @@ def fit(
     config: Config,
     *,
     label_edges: np.ndarray | None = None,
+    validation_fraction: float = VALIDATION_FRACTION,
     folder: Path | None = None,
     resume: bool = False,
     callback: Callback | None = None,
     say: Say = lambda sentence: None,
 ) -> FittedModel:
-    """Train on `splits.train`, choose on `splits.valid` (drawn from train where absent).
+    """Train on `splits.train` and choose on rows that were not learned from.
+
+    With `training.folds` above 1 these are all training rows, each judged by the network of the committee that
+    did not see it; else the rows of `splits.valid`, or a part drawn from the training rows. Where validation
+    rows are given and `training.folds` is left open, they are what choices are made on.
 
     label_edges  int (E, 2) label numbers, for the label graphs `tree` and `given`
     folder       where checkpoints go; None keeps the run in memory
     callback     told of every step and epoch; `say` hears one sentence a phase
     """
+    if config.training.folds == 0 and splits.valid is not None:
+        config = config.updated({"training.folds": 1})
     with distributed.joined() as team, claimed(folder if team.leads else None):
-        return _fit(splits, config, label_edges, folder, resume, callback, say if team.leads else _silent)
+        say = say if team.leads else _silent
+        if config.training.threads:
+            torch.set_num_threads(config.training.threads)
+        check_training_rows(splits.train)
+        train = splits.train
+        config = config.resolved(train.kind, len(train), len(train.label_names))
+        gather = _parted if config.training.folds > 1 else _split_once
+        plan = gather(splits, config, validation_fraction, say)
+        return _fit(plan, config, label_edges, folder, resume, callback, say)
 
 
 def _silent(sentence: str) -> None:
     """The other processes of a run leave the talking to the first."""
 
 
+@dataclass
+class _Part:
+    """What one network learns from and is checked on.
+
+    views  the rows it is checked on, as each of their views shows them
+    """
+
+    learn: Examples
+    views: list[Examples]
+
+
+@dataclass
+class _Plan:
+    """Encoded rows with their opinions, and how the networks share them.
+
+    refit  fits the opinions again on more rows, once every choice is made; None where they know all rows
+    """
+
+    train: Dataset
+    truth: np.ndarray
+    encoder: Encoder
+    evidence: Evidence | None
+    parts: list[_Part]
+    rows: dict[str, int]
+    refit: Callable[[], None] | None = None
+
+
 def _fit(
-    splits: Splits,
+    plan: _Plan,
     config: Config,
     label_edges: np.ndarray | None,
     folder: Path | None,
@@ -63,62 +117,139 @@ def _fit(
     callback: Callback | None,
     say: Say,
 ) -> FittedModel:
-    if config.training.threads:
-        torch.set_num_threads(config.training.threads)
-    splits = splits.with_validation(VALIDATION_FRACTION, config.training.seed)
+    train, truth, seed = plan.train, plan.truth, config.training.seed
+    frequencies = label_frequencies(truth)
+    graph = label_graph(config.label_graph, len(train.label_names), labels=train.labels, edges=label_edges)
+    networks: list[LaMP] = []
+    told: list[Progress] = []
+    checked: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def keep(part: _Part, network: LaMP, progress: Progress) -> None:
+        networks.append(network)
+        told.append(progress)
+        check = part.views[0]
+        logits = logits_of_views(network, part.views, frequencies)
+        checked.append((check.truth(np.arange(len(check))).numpy(), probabilities(logits)))
+
+    def finished() -> FittedModel:
+        say("choosing the decisions on rows that were not learned from")
+        # A run that was asked to end may hand over fewer networks than it was to have.
+        own = config.updated({"training.folds": len(networks)})
+        model = FittedModel(
+            config=own,
+            label_names=train.label_names,
+            encoder=plan.encoder,
+            evidence=plan.evidence,
+            graph=graph if config.label_graph not in ("full", "edgeless") else None,
+            network=heard_as_one(networks),
+            decisions=None,  # type: ignore[arg-type]  # chosen below, from this very model
+            frequencies=frequencies,
+        )
+        known, proba = (np.concatenate(pieces) for pieces in zip(*checked, strict=True))
+        model.decisions = choose_decisions(known, proba, seed=seed)
+        model.facts = {"data": train.name, "rows": plan.rows} | run_facts(model, told, known, proba)
+        model.valid_truth, model.valid_proba = known, proba
+        if plan.refit is not None:
+            say("fitting the opinions again on training and validation rows")
+            plan.refit()
+        return model
+
+    for number, part in enumerate(plan.parts):
+        member = _member_training(config.training, number, len(plan.parts))
+        network = build_member(config, len(train.label_names), plan.encoder, graph, number)
+        learned = part.learn.truth(np.arange(len(part.learn))).numpy()
+        if config.training.start == "spectral":
+            spectral_start(network, part.learn.nodes, learned, member.seed)
+        match_label_frequencies(network, part.learn.nodes, learned, part.learn.evidence, member.seed)
+        if number == 0:
+            several = f" in each of {len(plan.parts)} networks" if len(plan.parts) > 1 else ""
+            say(f"training {sum(p.numel() for p in network.parameters()):,} weights{several}")
+        own_folder = _member_folder(folder, number, resume)
+        place = (number + 1, len(plan.parts))
+        trainer = Trainer(network, member, part.learn, part.views[0], own_folder, callback, place)
+        try:
+            keep(part, network, trainer.run(resume=resume))
+        except Stopped as stopped:
+            # A run that was asked to end still hands over the best model it had.
+            if trainer.use_best():
+                keep(part, network, stopped.progress)
+            if networks:
+                stopped.model = finished()
+            raise
+    return finished()
+
+
+def _member_training(training: TrainingConfig, number: int, members: int) -> TrainingConfig:
+    """A member's own seed, and its share of the time."""
+    return replace(training, seed=training.seed + MEMBER_SEEDS * number, time_budget=training.time_budget / members)
+
+
+def _member_folder(folder: Path | None, number: int, resume: bool) -> Path | None:
+    """Where a member's checkpoints go: the first's into the run's folder, the others' into folders of their own."""
+    if folder is None or number == 0:
+        return folder
+    own = folder / f"network-{number + 1}"
+    own.mkdir(parents=True, exist_ok=True)
+    if not resume:
+        remove_checkpoints(own)
+    return own
+
+
+def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say) -> _Plan:
+    """All labelled rows, cut into parts: each network learns from all but one and is checked on that one."""
+    train = splits.train
+    if splits.valid is not None:
+        raise ConfigError(
+            f"training.folds={config.training.folds} came together with {len(splits.valid)} validation rows; "
+            "set training.folds=1 to choose on these, or give all labelled rows as training rows"
+        )
+    truth = train.indicator()
+    encoder = _learned_encoder(train, config, say)
+    evidence, opinions = _gather_opinions(config, encoder, train, truth, say)
+    views = [
+        Examples(nodes=nodes, targets=truth, evidence=opinions)
+        for nodes in (_nodes(encoder, train), *(encoder.encode(view) for view in other_views(encoder, train.rows)))
+    ]
+    parts = []
+    for rest, own in parts_of(len(train), config.training.folds, config.training.seed):
+        learn = one_below_the_other([take_rows(view, rest) for view in views])
+        parts.append(_Part(learn, [take_rows(view, own) for view in views]))
+    return _Plan(train, truth, encoder, evidence, parts, {"train": len(train), "valid": 0})
+
+
+def _split_once(splits: Splits, config: Config, validation_fraction: float, say: Say) -> _Plan:
+    """One network that learns from the training rows and is checked on the validation rows."""
+    splits = splits.with_validation(validation_fraction, config.training.seed)
     train, valid = splits.train, splits.valid
     assert valid is not None
     check_training_rows(train)
     if valid.label_names != train.label_names:
         valid = align_labels(valid, train.label_names)
-    config = config.resolved(train.kind, len(train), len(train.label_names))
-    truth = train.indicator()
-    say(f"encoding {len(train)} {train.kind} rows")
-    encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
-    evidence, opinions, valid_opinions = _gather_opinions(config, encoder, train, valid, truth, say)
-    graph = label_graph(config.label_graph, len(train.label_names), labels=train.labels, edges=label_edges)
-    network = build_network(config, len(train.label_names), encoder, graph)
+    truth, more = train.indicator(), valid.indicator()
+    encoder = _learned_encoder(train, config, say)
+    evidence, opinions = _gather_opinions(config, encoder, train, truth, say)
+    valid_opinions = None if evidence is None else evidence.of(encoder.linear_features(valid.rows))
     learn = Examples(nodes=_nodes(encoder, train), targets=truth, evidence=opinions)
-    check = Examples(nodes=_nodes(encoder, valid), targets=valid.indicator(), evidence=valid_opinions)
-    if config.training.start == "spectral":
-        spectral_start(network, learn.nodes, truth, config.training.seed)
-    match_label_frequencies(network, learn.nodes, truth, opinions, config.training.seed)
-    learn = _with_other_view(encoder, train, learn, evidence)
-    say(f"training {sum(p.numel() for p in network.parameters()):,} weights")
-    trainer = Trainer(network, config.training, learn, check, folder, callback)
+    # k-mer opinions count both strands as one, so the second view shares the first's out-of-fold opinions.
+    seen = [learn] + [
+        Examples(nodes=encoder.encode(view), targets=truth, evidence=opinions)
+        for view in other_views(encoder, train.rows)
+    ]
+    views = [Examples(nodes=_nodes(encoder, valid), targets=more, evidence=valid_opinions)] + [
+        Examples(nodes=encoder.encode(view), targets=more, evidence=valid_opinions)
+        for view in other_views(encoder, valid.rows)
+    ]
 
-    def finished(progress: Progress) -> FittedModel:
-        say("choosing the decisions on the validation rows")
-        model = FittedModel(
-            config=config,
-            label_names=train.label_names,
-            encoder=encoder,
-            evidence=evidence,
-            graph=graph if config.label_graph not in ("full", "edgeless") else None,
-            network=network,
-            decisions=None,  # type: ignore[arg-type]  # chosen on the next line, from this very model
-        )
-        model.frequencies = label_frequencies(truth)
-        proba = model.proba(valid.rows, valid.row_edges)
-        model.decisions = choose_decisions(valid.indicator(), proba, seed=config.training.seed)
-        rows = {"train": len(train), "valid": len(valid)}
-        model.facts = {"data": train.name, "rows": rows} | run_facts(model, progress, valid.indicator(), proba)
-        model.valid_proba = proba
-        if evidence is not None and config.training.refit_opinions:
-            say("fitting the opinions again on training and validation rows")
-            features = [encoder.linear_features(part.rows) for part in (train, valid)]
-            # A label that no training row has is new to the network: its opinions stay as the network heard them.
-            more = np.where(np.any(truth > 0, axis=0), valid.indicator(), np.nan)
-            evidence.refit(stacked(features), np.vstack([truth, more]), config.training.seed)
-        return model
+    def refit() -> None:
+        assert evidence is not None
+        features = [encoder.linear_features(part.rows) for part in (train, valid)]
+        # A label that no training row has is new to the network: its opinions stay as the network heard them.
+        known = np.where(np.any(truth > 0, axis=0), more, np.nan)
+        evidence.refit(stacked(features), np.vstack([truth, known]), config.training.seed)
 
-    try:
-        return finished(trainer.run(resume=resume))
-    except Stopped as stopped:
-        # A run that was asked to end still hands over the best model it had.
-        if trainer.use_best():
-            stopped.model = finished(stopped.progress)
-        raise
+    again = refit if evidence is not None and config.training.refit_opinions else None
+    rows = {"train": len(train), "valid": len(valid)}
+    return _Plan(train, truth, encoder, evidence, [_Part(one_below_the_other(seen), views)], rows, again)
 
 
 def check_training_rows(train: Dataset) -> None:
@@ -138,48 +269,41 @@ def _nodes(encoder: Encoder, data: Dataset) -> NodeRows:
     return nodes if data.row_edges is None else with_edges(nodes, data.row_edges)
 
 
+def _learned_encoder(train: Dataset, config: Config, say: Say) -> Encoder:
+    say(f"encoding {len(train)} {train.kind} rows")
+    return make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
+
+
 def _gather_opinions(
-    config: Config, encoder: Encoder, train: Dataset, valid: Dataset, truth: np.ndarray, say: Say
-) -> tuple[Evidence | None, np.ndarray | None, np.ndarray | None]:
+    config: Config, encoder: Encoder, train: Dataset, truth: np.ndarray, say: Say
+) -> tuple[Evidence | None, np.ndarray | None]:
+    """The opinions, and what they say of the training rows, out-of-fold (n, L, K)."""
     if not config.model.evidence:
-        return None, None, None
+        return None, None
     say(f"gathering first opinions ({', '.join(config.model.evidence)})")
     evidence = Evidence(config.model.evidence)
-    opinions = evidence.fit(encoder.linear_features(train.rows), truth, config.training.seed)
-    return evidence, opinions, evidence.of(encoder.linear_features(valid.rows))
+    return evidence, evidence.fit(encoder.linear_features(train.rows), truth, config.training.seed)
 
 
-def _with_other_view(encoder: Encoder, train: Dataset, learn: Examples, evidence: Evidence | None) -> Examples:
-    """Where rows have a second view with the same labels (the other DNA strand), learn from both."""
-    other = getattr(encoder, "other_view", None)
-    view = other(train.rows) if other is not None else None
-    if view is None:
-        return learn
-    first, second = learn.nodes, encoder.encode(view)
-    joined: dict[str, Any] = {"offsets": np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]])}
-    for name in ("ids", "values", "vectors", "positions"):
-        if getattr(first, name) is not None:
-            joined[name] = np.concatenate([getattr(first, name), getattr(second, name)])
-    # k-mer opinions count both strands as one, so the second view shares the first's out-of-fold opinions.
-    opinions = None if learn.evidence is None else np.concatenate([learn.evidence, learn.evidence])
-    return Examples(nodes=NodeRows(**joined), targets=np.concatenate([learn.targets, learn.targets]), evidence=opinions)
+def run_facts(model: FittedModel, told: Sequence[Progress], truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:
+    """What the model card tells of a run, from where each network ended.
 
-
-def run_facts(model: FittedModel, progress: Progress, truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:
-    """What the model card tells of a run; `truth` and `proba` (n, L) are of the validation rows."""
+    truth, proba  (n, L) of the rows that the decisions were chosen on
+    """
     return {
         "kind": model.encoder.kind,
         "labels": len(model.label_names),
         "seed": model.config.training.seed,
-        "status": progress.status,
-        "epochs": progress.epoch,
-        "best_epoch": progress.best_epoch + 1,
-        "minutes": round(progress.seconds / 60, 2),
+        "status": told[-1].status,
+        "networks": len(told),
+        "epochs": max(progress.epoch for progress in told),
+        "best_epoch": told[-1].best_epoch + 1,
+        "minutes": round(sum(progress.seconds for progress in told) / 60, 2),
         "weights": sum(p.numel() for p in model.network.parameters()),
         "valid_scores": {
             metric: five_metrics(truth, rule.apply(proba))[metric] for metric, rule in model.decisions.paper.items()
         },
-        "history": [vars(record) for record in progress.history],
+        "history": [vars(record) for progress in told for record in progress.history],
         "python": platform.python_version(),
     }
 

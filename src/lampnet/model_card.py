@@ -23,7 +23,7 @@ def model_card(model: FittedModel) -> str:
         "## Data",
         "",
         f"- rows of kind `{model.encoder.kind}`; {len(model.label_names)} labels",
-        f"- {rows.get('train', '?')} training and {rows.get('valid', '?')} validation rows; no test row was used",
+        _rows(rows, facts.get("networks", 1)),
         f"- split and start were drawn with seed {config.training.seed}",
         "",
         "## Training",
@@ -33,10 +33,10 @@ def model_card(model: FittedModel) -> str:
         f"feature steps {config.model.feature_steps}, first opinions: {', '.join(config.model.evidence) or 'none'}",
         f"- {facts.get('epochs', '?')} epochs in {facts.get('minutes', '?')} minutes "
         f"({_plain(facts.get('status', 'finished'))}); the best was epoch {facts.get('best_epoch', '?')} by "
-        f"validation {_plain(config.training.metric)}",
+        f"{_plain(config.training.metric)} on rows that were not learned from",
         f"- {facts.get('weights', '?')} weights",
         "",
-        "## Scores on the validation rows, and the decisions chosen there",
+        "## Scores on rows that were not learned from, and the decisions chosen there",
         "",
         "| metric | score at the threshold | threshold | best decision |",
         "|---|---|---|---|",
@@ -50,7 +50,7 @@ def model_card(model: FittedModel) -> str:
         "",
         "## Limits",
         "",
-        "- The thresholds were chosen on these validation rows, so the scores above are a little too good:",
+        "- The thresholds were chosen on the rows of the scores above, which are a little too good therefore:",
         "  measure on rows that were never used with `lampnet evaluate`.",
         "- A label that the training rows did not have cannot be predicted; a rare one is predicted poorly.",
         "- Probabilities follow the label frequencies of the training rows; where those differ, choose new decisions.",
@@ -63,6 +63,15 @@ def model_card(model: FittedModel) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _rows(rows: Any, networks: Any) -> str:
+    if networks == 1:
+        return f"- {rows.get('train', '?')} training and {rows.get('valid', '?')} validation rows; no test row was used"
+    return (
+        f"- {rows.get('train', '?')} training rows; a committee of {networks} networks, each of which learned from all "
+        "but one part of them and was checked on that part; no test row was used"
+    )
 
 
 def _plain(value: Any) -> str:

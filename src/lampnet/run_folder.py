@@ -117,11 +117,9 @@ def train_into(
             try:
                 if splits is not None:
                     model = fit(splits, config, **options)
-                    checked = splits.with_validation(0.1, seed).valid
-                    assert checked is not None
-                    truth = model.check(checked).indicator()
-                    assert model.valid_proba is not None  # from before the opinions learned from these rows too
-                    proba = model.valid_proba
+                    assert model.valid_truth is not None
+                    assert model.valid_proba is not None
+                    truth, proba = model.valid_truth, model.valid_proba
                 else:
                     assert prepared is not None
                     model = fit_prepared(prepared, config, **options)

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import ModelFolderError
-from lampnet.evidence import Evidence, ForestOpinion, LinearOpinion, NeighbourOpinion
+from lampnet.evidence import Evidence, LinearOpinion, NeighbourOpinion
+from lampnet.forest_opinion import ForestOpinion
 
 
 def restore_evidence(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labels: int) -> Evidence:
@@ -33,6 +34,7 @@ def restore_evidence(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_l
             _expect("neighbours.Y", opinion.Y, (opinion.X.shape[0], n_labels))
         elif isinstance(opinion, ForestOpinion):
             _check_forest(opinion.nodes, n_labels)
+            _expect("forest.Y", opinion.Y, (len(opinion.nodes["leaf"]), n_labels))
     return evidence
 
 
@@ -46,10 +48,10 @@ def _expect(name: str, array: object, shape: tuple[int | None, ...]) -> None:
 
 def _check_forest(nodes: Mapping[str, np.ndarray], n_labels: int) -> None:
     """A walk down any tree must end: children come after their parents and inside their tree."""
-    lacking = {"offsets", "left", "right", "feature", "threshold", "share", "prior"} - set(nodes)
+    lacking = {"offsets", "left", "right", "feature", "threshold", "columns", "leaf", "prior"} - set(nodes)
     if lacking:
         raise ModelFolderError(f"the evidence of this model is damaged: forest.{min(lacking)} is missing")
-    whole = {"offsets": np.int64, "left": np.int32, "right": np.int32, "feature": np.int32}
+    whole = {"offsets": np.int64, "columns": np.int64, "left": np.int32, "right": np.int32, "feature": np.int32}
     for name, dtype in whole.items():
         if nodes[name].ndim != 1 or nodes[name].dtype != dtype:
             raise ModelFolderError(f"the evidence of this model is damaged: forest.{name} is no list of numbers")
@@ -57,17 +59,22 @@ def _check_forest(nodes: Mapping[str, np.ndarray], n_labels: int) -> None:
     count = len(left)
     if not len(offsets) or offsets[0] != 0 or (np.diff(offsets) < 1).any() or offsets[-1] != count:
         raise ModelFolderError("the evidence of this model is damaged: the forest's trees do not fit together")
-    _expect("forest.share", nodes["share"], (count, n_labels))
     _expect("forest.prior", nodes["prior"], (n_labels,))
     _expect("forest.threshold", nodes["threshold"], (count,))
     if len(right) != count or len(nodes["feature"]) != count:
         raise ModelFolderError("the evidence of this model is damaged: the forest's nodes do not fit together")
     sizes = np.diff(offsets)
+    leaf = nodes["leaf"]
+    if leaf.ndim != 2 or leaf.dtype != np.int32 or leaf.shape[1] != len(sizes):
+        raise ModelFolderError("the evidence of this model is damaged: forest.leaf is no place in every tree")
+    if leaf.size and ((leaf < -1) | (leaf >= sizes)).any():
+        raise ModelFolderError("the evidence of this model is damaged: a row lies in a leaf that does not exist")
     inside = np.arange(count) - np.repeat(offsets[:-1], sizes)  # a node's number in its tree
     end = np.repeat(sizes, sizes)
     branch = left >= 0
     for child in (left, right):
         if ((child[branch] <= inside[branch]) | (child[branch] >= end[branch])).any():
             raise ModelFolderError("the evidence of this model is damaged: a tree of the forest goes in circles")
-    if (nodes["feature"][branch] < 0).any():
+    asked, columns = nodes["feature"][branch], nodes["columns"]
+    if (asked < 0).any() or (asked >= len(columns)).any() or (columns < 0).any():
         raise ModelFolderError("the evidence of this model is damaged: a tree asks for a feature that does not exist")

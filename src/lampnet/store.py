@@ -231,15 +231,19 @@ def _under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarra
 def _check_size(folder: Path, config: Config, n_labels: int, header: Mapping[str, Entry]) -> None:
     """What the settings imply must be in the file before anything of that size is made."""
     model = config.model
-    vectors = header.get("network.W_y")
-    if vectors is None or vectors.shape != (n_labels, model.width):
-        found = "none" if vectors is None else f"shape {vectors.shape}"
-        raise ModelFolderError(
-            f"{folder} is damaged: {n_labels} labels of width {model.width} are announced, label vectors: {found}"
-        )
+    members = config.training.folds
+    if not 1 <= members <= len(header):
+        raise ModelFolderError(f"{folder} is damaged: {members} networks are announced, the weights have fewer")
+    for number in range(members):
+        vectors = header.get("network.W_y" if members == 1 else f"network.members.{number}.W_y")
+        if vectors is None or vectors.shape != (n_labels, model.width):
+            found = "none" if vectors is None else f"shape {vectors.shape}"
+            raise ModelFolderError(
+                f"{folder} is damaged: {n_labels} labels of width {model.width} are announced, label vectors: {found}"
+            )
     passes = sum(name.startswith("network.") and name.endswith(".W_q.weight") for name in header)
     widest = max(max(entry.shape, default=0) for entry in header.values())
-    if 2 * model.steps + model.feature_steps != passes or model.width * model.hidden_multiple > widest:
+    if members * (2 * model.steps + model.feature_steps) != passes or model.width * model.hidden_multiple > widest:
         raise ModelFolderError(
             f"{folder} is damaged: the settings announce other steps or widths than the weights have"
         )

@@ -15,10 +15,10 @@ from lampnet import distributed
 from lampnet.checkpoint import claimed
 from lampnet.config import Config
 from lampnet.decision import choose_decisions
-from lampnet.fitted import FittedModel, build_network
+from lampnet.fitted import FittedModel, build_member, logits_of_views
 from lampnet.fitting import run_facts
 from lampnet.label_graph import label_graph
-from lampnet.prediction import predict_logits, probabilities
+from lampnet.prediction import probabilities
 from lampnet.shards import Prepared, take_rows
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
@@ -57,7 +57,9 @@ def fit_prepared(
         say = say if team.leads else lambda sentence: None
         config = prepared_config(prepared, config, say)
         rows = len(prepared.parts["train"])
-        config = config.resolved(prepared.encoder.kind, rows, len(prepared.label_names))
+        if config.training.folds > 1:
+            say("training.folds: one network, checked on the prepared validation rows")
+        config = config.updated({"training.folds": 1}).resolved(prepared.encoder.kind, rows, len(prepared.label_names))
         return _fit(prepared, config, label_edges, folder, resume, callback, say)
 
 
@@ -78,7 +80,7 @@ def _fit(
     labels = sparse.csr_matrix((stored.values, stored.ids, stored.offsets), shape=(len(train), len(names)))
     graph = label_graph(config.label_graph, len(names), labels=labels, edges=label_edges)
     del labels
-    network = build_network(config, len(names), prepared.encoder, graph)
+    network = build_member(config, len(names), prepared.encoder, graph)
     sample = take_rows(train, np.sort(np.random.default_rng(seed).permutation(len(train))[:START_ROWS]))
     if config.training.start == "spectral":
         spectral_start(network, sample.nodes, sample.targets, seed)
@@ -109,7 +111,7 @@ def _fit(
         model.decisions = choose_decisions(truth, proba, seed=seed)
         rows = {"train": len(train), "valid": len(valid)}
         facts: dict[str, Any] = {"data": prepared.name, "rows": rows}
-        model.facts = facts | run_facts(model, progress, truth, proba)
+        model.facts = facts | run_facts(model, [progress], truth, proba)
         return model
 
     try:
@@ -123,6 +125,6 @@ def _fit(
 def validation(prepared: Prepared, model: FittedModel) -> tuple[np.ndarray, np.ndarray]:
     """Truth and probabilities (n, L) of the prepared validation rows, the mean of both views where there are two."""
     views = [part for name, part in prepared.parts.items() if name != "train"]
-    logits = np.mean([predict_logits(model.network, view) for view in views], axis=0)
+    logits = logits_of_views(model.network, views, None)
     valid = prepared.parts["valid"]
     return valid.truth(np.arange(len(valid))).numpy(), probabilities(logits)

@@ -53,12 +53,17 @@ class EpochRecord:
     seconds: float
     rows_per_second: float
     learning_rate: float
+    network: int = 1
 
 
 @dataclass
 class Progress:
     """Where a run stands; handed to the callback after every step and epoch."""
 
+    #: which network of the committee learns, of how many
+    network: int = 1
+    networks: int = 1
+    epochs: int = 0
     epoch: int = 0
     batch: int = 0
     batches: int = 0
@@ -104,12 +109,14 @@ class Trainer:
         valid: Examples,
         folder: Path | None = None,
         callback: Callback | None = None,
+        place: tuple[int, int] = (1, 1),
     ) -> None:
+        """`place` tells which network this is, of how many."""
         self.model, self.config, self.train, self.valid = model, config, train, valid
         self.folder = folder
         self.team = distributed.team()
         self.callback = callback if callback is not None and self.team.leads else (lambda event, progress: None)
-        self.progress = Progress()
+        self.progress = Progress(network=place[0], networks=place[1], epochs=config.epochs)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimiser = _optimiser(self.parameters, config)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
@@ -172,6 +179,7 @@ class Trainer:
                 seconds=progress.seconds,
                 rows_per_second=(progress.loss_rows - rows_before) / max(1e-9, progress.seconds - seconds_before),
                 learning_rate=self.optimiser.param_groups[0]["lr"],
+                network=progress.network,
             )
         )
         if score > progress.best_score or not self.best:
@@ -379,6 +387,7 @@ class Trainer:
                 self.optimiser.state[parameter] = {name: tensors[f"optimiser.{name}.{i}"] for name in names}
         history = [EpochRecord(**record) for record in saved.pop("history")]
         self.progress = Progress(**saved, history=history)
+        self.progress.epochs = self.config.epochs
         budget = self.config.time_budget
         more_time = self.progress.status == "time budget" and not 0 < budget <= self.progress.seconds
         if self.progress.status == "interrupted" or more_time:

@@ -112,9 +112,9 @@ def test_test_labels_decide_nothing_but_the_oracle() -> None:
     def proba(truth: np.ndarray) -> np.ndarray:
         return np.clip(0.5 * truth + 0.6 * rng.random(truth.shape), 0, 1)
 
-    done = Run(proba(valid_truth), proba(test_truth), 0, 0, 1, 4, {})
-    honest = score(valid_truth, test_truth, done, seed=0)
-    turned = score(valid_truth, 1 - test_truth, done, seed=0)
+    done = Run(proba(valid_truth), valid_truth, proba(test_truth), 0, 0, 1, 4, {})
+    honest = score(test_truth, done, seed=0)
+    turned = score(1 - test_truth, done, seed=0)
     assert honest["thresholds"] == turned["thresholds"]
     assert honest["decisions"] == turned["decisions"]
     assert honest["validation"] == turned["validation"]
@@ -125,12 +125,13 @@ def test_own_label_sets_are_used_where_validation_prefers_them() -> None:
     rng = np.random.default_rng(1)
     truth = (rng.random((40, 4)) < 0.5).astype(np.float32)
     noise = rng.random(truth.shape)
-    done = Run(noise, noise, 0, 0, 1, 4, {}, valid_sets=truth == 1, test_sets=truth == 1)
-    scores = score(truth, truth, done, seed=0)
+    done = Run(noise, truth, noise, 0, 0, 1, 4, {}, valid_sets=truth == 1, test_sets=truth == 1)
+    scores = score(truth, done, seed=0)
     assert set(scores["decisions"].values()) == {OWN_SETS}
     assert scores["best"]["subset_accuracy"] == 1
-    worse = Run(truth.astype(float), truth.astype(float), 0, 0, 1, 4, {}, valid_sets=noise > 2, test_sets=noise > 2)
-    assert OWN_SETS not in score(truth, truth, worse, seed=0)["decisions"].values()
+    sure = truth.astype(float)
+    worse = Run(sure, truth, sure, 0, 0, 1, 4, {}, valid_sets=noise > 2, test_sets=noise > 2)
+    assert OWN_SETS not in score(truth, worse, seed=0)["decisions"].values()
 
 
 def test_a_method_that_takes_too_long_is_recorded_as_such(material: Material, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,7 +75,7 @@ def test_a_model_may_replace_a_model_and_nothing_is_left_behind(model: FittedMod
 
 def test_the_card_tells_data_scores_thresholds_and_limits_without_markup_of_strangers(folder: Path) -> None:
     card = (folder / "README.md").read_text(encoding="utf-8")
-    for part in ("## Data", "## Scores", "## Limits", "threshold", "seed 0", "45 training"):
+    for part in ("## Data", "## Scores", "## Limits", "threshold", "seed 0", "50 training", "committee of 5"):
         assert part in card
     assert "<o>" not in card
     assert "`b c`" in card
@@ -150,7 +150,7 @@ def test_missing_files_are_named(copy: Path, tmp_path: Path) -> None:
 def test_weights_that_are_no_numbers_are_refused(copy: Path) -> None:
     path = copy / "weights.safetensors"
     arrays = read_arrays(path, read_header(path))
-    arrays["network.W_y"][0, 0] = np.nan
+    arrays["network.members.0.W_y"][0, 0] = np.nan
     digest = write_arrays(path, arrays)
     edited(copy, lambda d: d.update(weights_sha256=digest))
     with pytest.raises(ModelFolderError, match="no numbers"):

@@ -57,7 +57,9 @@ class OneVsRestLogistic:
             if not self.scores_are_log_odds or not drawn:
                 score(self.C_)
         else:
-            self.C_ = climb(score, STRENGTHS) if np.isfinite(valid_Y).any() else 3.0
+            # Standardised numbers need a stronger hand than tf-idf, and take long without it.
+            usual = 3.0 if sparse.issparse(X) else 0.03
+            self.C_ = climb(score, STRENGTHS, usual) if np.isfinite(valid_Y).any() else usual
         self.sigmoid_ = fitted[self.C_][2] if self.C_ in fitted else (1.0, 0.0)
         if drawn or self.C_ not in fitted:
             self.weights_, self.intercepts_ = self._fit_labels(X, Y, self.C_)

@@ -29,9 +29,10 @@ class TrainingDisplay:
         self.began = time.monotonic()
         self._steps_here = 0
         self._seconds_before: float | None = None
+        self._network = 0
         self._live: Live | None = None
         self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            TextColumn("{task.fields[which]}epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(),
             TextColumn(
                 "loss {task.fields[loss]}  best {task.fields[score]}  {task.fields[speed]} rows/s  {task.fields[left]}"
@@ -39,7 +40,7 @@ class TrainingDisplay:
             console=self.console,
         )
         self._task = self._bar.add_task(
-            "", start=False, epoch=0, epochs=config.epochs, loss="-", score="-", speed="-", left=""
+            "", start=False, which="", epoch=0, epochs=config.epochs, loss="-", score="-", speed="-", left=""
         )
 
     def __enter__(self) -> TrainingDisplay:
@@ -72,13 +73,14 @@ class TrainingDisplay:
         elif event.startswith("warning: "):
             self.warn(event)
         elif event == "resumed":
-            self.say(f"resumed in epoch {progress.epoch + 1} at step {progress.step}")
+            self.say(f"resumed in {_which(progress)}epoch {progress.epoch + 1} at step {progress.step}")
         elif event == "step back":
             self.warn("warning: the loss was no number; back to the last checkpoint at half the rate")
 
     def _step(self, progress: Any) -> None:
         self._steps_here += 1
-        if self._seconds_before is None:
+        if self._seconds_before is None or progress.network != self._network:
+            self._network, self._steps_here = progress.network, 1
             self._seconds_before = progress.seconds
             return
         if self.quiet or not self.console.is_terminal:
@@ -90,7 +92,9 @@ class TrainingDisplay:
             self._task,
             total=max(1, progress.batches),
             completed=progress.batch,
+            which=_which(progress),
             epoch=progress.epoch + 1,
+            epochs=progress.epochs,
             loss=f"{progress.loss:.4f}",
             score=_score(progress),
             speed=f"{self._speed(progress):.0f}",
@@ -103,7 +107,8 @@ class TrainingDisplay:
 
     def _left(self, progress: Any) -> str:
         seconds = (progress.seconds - (self._seconds_before or 0.0)) / max(1, self._steps_here)
-        steps = (self.config.epochs - progress.epoch) * progress.batches - progress.batch
+        steps = (progress.epochs - progress.epoch) * progress.batches - progress.batch
+        steps += (progress.networks - progress.network) * progress.epochs * progress.batches
         left = seconds * max(0, steps)
         if self.config.time_budget:
             left = min(left, max(0.0, self.config.time_budget - progress.seconds))
@@ -115,10 +120,15 @@ class TrainingDisplay:
         record = progress.history[-1]
         best = "  (best)" if progress.best_epoch == record.epoch else ""
         self.console.print(
-            f"epoch {record.epoch + 1:>3}/{self.config.epochs}  loss {record.loss:.4f}  {self.config.metric} "
-            f"{record.score:.4f}  {record.rows_per_second:.0f} rows/s  {duration(record.seconds)}{best}",
+            f"{_which(progress)}epoch {record.epoch + 1:>3}/{progress.epochs}  loss {record.loss:.4f}  "
+            f"{self.config.metric} {record.score:.4f}  {record.rows_per_second:.0f} rows/s  "
+            f"{duration(record.seconds)}{best}",
             markup=False,
         )
+
+
+def _which(progress: Any) -> str:
+    return f"network {progress.network}/{progress.networks}  " if progress.networks > 1 else ""
 
 
 def _score(progress: Any) -> str:

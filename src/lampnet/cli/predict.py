@@ -61,9 +61,9 @@ def command(
     with distributed.joined() as team:
         fitted = load_model(model)
         if precision != "float32" or candidates is not None:
-            from lampnet.quantise import for_prediction
+            from lampnet.committee import made_ready
 
-            fitted.network = for_prediction(fitted.network, precision, candidates)
+            fitted.network = made_ready(fitted.network, precision, candidates)
         source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
         known = fitted.facts.get("source")
         if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:

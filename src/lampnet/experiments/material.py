@@ -67,6 +67,8 @@ class Material:
         check_training_rows(splits.train)
         if splits.test is None:
             splits = _with_test(splits, seed)
+        #: the rows as they came: with the publisher's validation rows, or none, for methods that cut their own
+        self.labelled = splits
         self.splits = splits.with_validation(VALIDATION_FRACTION, seed)
         self.name, self.seed, self.prior_graph, self.edges = name, seed, prior_graph, edges
         self._encoded: dict[tuple[str, InputConfig], Encoded] = {}

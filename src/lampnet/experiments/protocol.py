@@ -25,7 +25,8 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.baselines import REGISTRY, baseline
-from lampnet.config import Config
+from lampnet.config import Config, folds_for
+from lampnet.dataset import parts_of
 from lampnet.decision import Decisions, choose_decisions, choose_paper_thresholds
 from lampnet.evidence import stacked
 from lampnet.experiments.machine import machine, version
@@ -46,12 +47,14 @@ Say = Callable[[str], None]
 class Run:
     """What fitting a system gave, before any score.
 
-    valid, test            probabilities (n, L)
+    valid, test            probabilities (n, L); `valid` of rows that were not learned from
+    valid_truth            their labels (n, L): of the validation rows, or, cross-fitted, of all labelled rows
     valid_sets, test_sets  label sets of its own, bool (n, L), where the system makes any
     decisions              the rules it chose, where it chooses them itself
     """
 
     valid: np.ndarray
+    valid_truth: np.ndarray
     test: np.ndarray
     fit_seconds: float
     predict_seconds: float
@@ -117,13 +120,14 @@ def run(
         "minutes": {"fit": round(done.fit_seconds / 60, 4), "predict": round(done.predict_seconds / 60, 4)},
         "size": {"weights": done.weights, "bytes": done.bytes},
     }
-    result |= score(material.truth["valid"], material.truth["test"], done, material.seed)
+    result |= score(material.truth["test"], done, material.seed)
     say(f"{chosen.title}: example-F1 {result['best']['example_f1']:.3f} in {result['minutes']['fit']:.1f} minutes")
     return result
 
 
-def score(valid_truth: np.ndarray, test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
+def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
     """All scores of a run; only `oracle` looks at test labels before it decides."""
+    valid_truth = done.valid_truth
     rules = done.decisions or choose_decisions(valid_truth, done.valid, seed=seed)
     tested, validated = all_scores(test_truth, done.test, rules), all_scores(valid_truth, done.valid, rules)
     if done.valid_sets is not None and done.test_sets is not None:
@@ -156,23 +160,26 @@ def _run_lamp(
         if event == "epoch":
             record = progress.history[-1]
             say(
-                f"{chosen.title}: epoch {record.epoch + 1} of {training.epochs}, loss {record.loss:.4f}, "
+                f"{chosen.title}: network {progress.network} of {progress.networks}, "
+                f"epoch {record.epoch + 1} of {progress.epochs}, loss {record.loss:.4f}, "
                 f"validation {training.metric} {record.score:.4f}"
             )
 
     began = time.perf_counter()
     edges = material.edges if config.label_graph in ("tree", "given") else None
-    model = fit(material.splits, config, label_edges=edges, callback=tell)
+    model = fit(material.labelled, config, label_edges=edges, callback=tell)
     fitted = time.perf_counter()
     test = material.part("test")
     proba = model.proba(test.rows, test.row_edges)
     ended = time.perf_counter()
     assert model.valid_proba is not None
+    assert model.valid_truth is not None
     learned = [p.detach().numpy() for p in model.network.parameters()]
     if model.evidence is not None:
         learned += list(model.evidence.arrays().values())
     return Run(
         valid=model.valid_proba,
+        valid_truth=model.valid_truth,
         test=proba,
         fit_seconds=fitted - began,
         predict_seconds=ended - fitted,
@@ -207,10 +214,17 @@ def _run_baseline(
     with at_most(limit):
         began = time.perf_counter()
         model.fit(encoded.train, truth["train"], encoded.valid, truth["valid"])
-        valid = model.predict_proba(encoded.valid)
+        valid, valid_truth = model.predict_proba(encoded.valid), truth["valid"]
         tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
         if entry.input == "features":
-            model = _fitted_on_all(chosen.name, given | tuned, model, encoded, truth)
+            X, Y = stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
+            folds = folds_for(len(Y))
+            if folds > 1:
+                valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)
+                for rest, part in parts_of(len(Y), folds, material.seed):
+                    again = _fitted_again(chosen.name, given | tuned, model, X[rest], Y[rest])
+                    valid[part] = again.predict_proba(X[part])
+            model = _fitted_again(chosen.name, given | tuned, model, X, Y)
         fitted = time.perf_counter()
         test = model.predict_proba(encoded.test)
         ended = time.perf_counter()
@@ -221,6 +235,7 @@ def _run_baseline(
     shown = {key: value for key, value in {**given, **own}.items() if key != "embedding"}
     return Run(
         valid=valid,
+        valid_truth=valid_truth,
         test=test,
         fit_seconds=fitted - began + encoded.fit_seconds,
         predict_seconds=ended - fitted + encoded.predict_seconds,
@@ -233,12 +248,9 @@ def _run_baseline(
     )
 
 
-def _fitted_on_all(
-    name: str, settings: dict[str, Any], tuned: Any, encoded: Any, truth: Mapping[str, np.ndarray]
-) -> Any:
-    """A baseline learned again from training and validation rows once its choices are made, as LaMP's opinions are."""
-    again = baseline(name, **settings)
-    again.fit(stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]]))
+def _fitted_again(name: str, settings: dict[str, Any], tuned: Any, X: Any, Y: np.ndarray) -> Any:
+    """A baseline with its tuned settings, learned from other rows."""
+    again = baseline(name, **settings).fit(X, Y)
     if hasattr(tuned, "sigmoid_"):  # a margin's scale was chosen on validation rows
         again.sigmoid_ = tuned.sigmoid_
     return again
