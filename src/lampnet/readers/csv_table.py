@@ -5,8 +5,6 @@ Labels are either 0/1 columns (an empty cell is unknown) or one column of names 
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -19,11 +17,10 @@ from lampnet.dataset import Dataset, Table
 from lampnet.errors import DataError, FormatError, MissingExtra
 from lampnet.readers.alignment import label_matrix, names_in
 from lampnet.readers.bases import encode_bases
-from lampnet.readers.number_text import blocks_of_lines, dense_block
-from lampnet.readers.source import MAX_BYTES, decode, plain_stem, plain_suffix, read_bytes
+from lampnet.readers.cells import CellColumn
+from lampnet.readers.delimited import read_delimited
+from lampnet.readers.source import MAX_BYTES, plain_stem, plain_suffix
 from lampnet.readers.table_columns import ColumnRoles, RawTable, is_missing, roles_of
-
-_FIELD_LIMIT = 1 << 27
 
 
 def read_table(
@@ -76,7 +73,7 @@ def read_table_and_roles(
     if plain_suffix(path) in (".parquet", ".pq"):
         table = _parquet(path, max_bytes)
     else:
-        table = _delimited(path, on_bad_row, max_bytes)
+        table = read_delimited(path, on_bad_row, max_bytes)
     if not len(table):
         raise FormatError(path, "there are no rows after the header line; give a file with rows", 1)
     roles = roles_of(table, columns, labels)
@@ -90,7 +87,7 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
     """The rows of a table whose columns have known roles."""
     y, label_names = table_labels(table, roles, labels)
     rows, feature_names = _rows(table, roles)
-    ids = tuple(_id(value) for value in table.column(roles.id)) if roles.id else None
+    ids = tuple(_ids(table.column(roles.id))) if roles.id else None
     return Dataset(
         name=name,
         kind=roles.kind,
@@ -102,13 +99,15 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
     )
 
 
-def _id(value: Any) -> str:
-    return f"{value:.17g}" if isinstance(value, float) else str(value)
+def _ids(column: Any) -> list[str]:
+    if isinstance(column, CellColumn):
+        return column.texts
+    return [f"{value:.17g}" if isinstance(value, float) else str(value) for value in column]
 
 
 def read_table_columns(path: Path, max_bytes: int = MAX_BYTES) -> LabelTable:
     """All columns of a CSV or TSV file as they are, for label tables beside other files."""
-    table = _delimited(path, "error", max_bytes)
+    table = read_delimited(path, "error", max_bytes)
     return LabelTable(table.path, table.names, table.columns, table.lines)
 
 
@@ -157,113 +156,6 @@ def arrow_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
     return RawTable(path, tuple(loaded.column_names), tuple(columns), lines)
 
 
-def _delimited(path: Path, on_bad_row: str, max_bytes: int) -> RawTable:
-    raw = read_bytes(path, max_bytes)
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raw = decode(path, raw).encode()
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
-    head, _, body = raw.partition(b"\n")
-    if not raw.strip():
-        raise FormatError(path, "the file is empty; give a table with a header line", 1)
-    delimiter = _delimiter(path, head)
-    if b'"' not in raw and b"\r" not in body.replace(b"\r\n", b"") and delimiter == b",":
-        numeric = _all_numbers(path, decode(path, head).strip(), body)
-        if numeric is not None:
-            return numeric
-    text = decode(path, raw)
-    plain = _without_quotes(path, text, delimiter.decode()) if b'"' not in raw else None
-    return plain if plain is not None else _with_csv_module(path, text, delimiter.decode(), on_bad_row)
-
-
-def _without_quotes(path: Path, text: str, delimiter: str) -> RawTable | None:
-    """A table whose every line has the same fields and no quotation mark: split all at once."""
-    kept = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line]
-    signs = kept[0][1].count(delimiter) if kept else 0
-    if signs < 1 or any(line.count(delimiter) != signs for _, line in kept):
-        return None
-    names = [name.strip() for name in kept[0][1].split(delimiter)]
-    _check_names(path, names)
-    cells = delimiter.join(line for _, line in kept[1:]).split(delimiter) if len(kept) > 1 else []
-    columns = tuple(cells[place :: len(names)] for place in range(len(names)))
-    return RawTable(path, tuple(names), columns, [number for number, _ in kept[1:]])
-
-
-def _delimiter(path: Path, head: bytes) -> bytes:
-    if plain_suffix(path) in (".tsv", ".tab"):
-        return b"\t"
-    counts = {sign: head.count(sign) for sign in (b",", b";", b"\t")}
-    best = max(counts, key=lambda sign: counts[sign])
-    return best if counts[best] else b","
-
-
-def _all_numbers(path: Path, head: str, body: bytes) -> RawTable | None:
-    """A table of plain numbers, parsed in blocks; None when it holds anything else."""
-    names = tuple(part.strip() for part in head.split(","))
-    first = body.partition(b"\n")[0]
-    if len(names) < 2 or first.count(b",") + 1 != len(names) or not _looks_numeric(first):
-        return None
-    blocks, lines = [], []
-    for part in blocks_of_lines(body, 2):
-        if any(text.count(b",") + 1 != len(names) for text in part.text):
-            return None
-        block = dense_block(part, len(names), path)
-        if block is None:
-            return None
-        blocks.append(block)
-        lines.extend(part.numbers)
-    _check_names(path, names)
-    return RawTable(path, names, tuple(np.concatenate(blocks).T), lines)
-
-
-def _looks_numeric(line: bytes) -> bool:
-    return not line.strip().translate(None, b"0123456789.,+-eE? \t")
-
-
-def _check_names(path: Path, names: Sequence[str]) -> None:
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise FormatError(path, f"the column name {twice!r} occurs twice; the first line must name the columns", 1)
-
-
-def _with_csv_module(path: Path, text: str, delimiter: str, on_bad_row: str) -> RawTable:
-    # Tab-separated files seldom quote; a lone quotation mark there is part of the text.
-    plain = delimiter == "\t" and text.count('"') % 2 == 1
-    before = csv.field_size_limit(_FIELD_LIMIT)
-    reader = csv.reader(
-        io.StringIO(text, newline=""),
-        delimiter=delimiter,
-        quoting=csv.QUOTE_NONE if plain else csv.QUOTE_MINIMAL,
-        strict=True,
-    )
-    records: list[list[str]] = []
-    lines: list[int] = []
-    names: list[str] | None = None
-    line = 1
-    try:
-        for record in reader:
-            here, line = line, reader.line_num + 1
-            if not record or (len(record) == 1 and not record[0].strip()):
-                continue
-            if names is None:
-                names = [name.strip() for name in record]
-                continue
-            if len(record) != len(names):
-                if on_bad_row == "skip":
-                    continue
-                raise FormatError(path, f"the line has {len(record)} fields, the header {len(names)}", here)
-            records.append(record)
-            lines.append(here)
-    except csv.Error as error:
-        raise FormatError(path, f"the line cannot be split into fields ({error})", line) from None
-    finally:
-        csv.field_size_limit(before)
-    if names is None:
-        raise FormatError(path, "the file is empty; give a table with a header line", 1)
-    _check_names(path, names)
-    columns = tuple(list(column) for column in zip(*records, strict=True)) if records else tuple([] for _ in names)
-    return RawTable(path, tuple(names), columns, lines)
-
-
 def table_labels(
     table: RawTable, roles: ColumnRoles, known: Sequence[str] | None
 ) -> tuple[sparse.csr_matrix | None, tuple[str, ...]]:
@@ -275,21 +167,30 @@ def table_labels(
     column = table.column(roles.labels[0])
     if isinstance(column, np.ndarray):
         column = ["" if np.isnan(value) else f"{value:g}" for value in column]
-    sets = [_names(table, row, value, roles.separator) for row, value in enumerate(column)]
+    # The same few combinations come again and again: each is taken apart once.
+    values = column.distinct if isinstance(column, CellColumn) else column
+    sets = [_names(table, column, value, roles.separator) for value in values]
     label_names = tuple(known) if known is not None else names_in(sets)
     if not label_names:
         raise DataError(f"{table.path}: the label column {roles.labels[0]!r} names no label at all")
+    if isinstance(column, CellColumn):
+        place = {value: number for number, value in enumerate(values)}
+        of_row = np.fromiter(map(place.__getitem__, column.texts), dtype=np.int64, count=len(column))
+        if set(names_in(sets)) <= set(label_names):
+            return label_matrix(sets, label_names)[of_row], label_names
+        sets = [sets[number] for number in of_row]  # so that the error names its row
     return label_matrix(sets, label_names), label_names
 
 
-def _names(table: RawTable, row: int, value: Any, separator: str) -> list[str]:
+def _names(table: RawTable, column: Sequence[Any], value: Any, separator: str) -> list[str]:
     if separator == "list" and isinstance(value, str):
         if not value.strip():
             return []
         try:
             value = json.loads(value if '"' in value else value.replace("'", '"'))
         except (ValueError, RecursionError):
-            raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", table.lines[row]) from None
+            line = table.lines[next(row for row, other in enumerate(column) if other == value)]
+            raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", line) from None
     if not isinstance(value, str):
         return [str(part) for part in value]
     parts = [value] if separator == "none" else value.split(separator)
@@ -297,6 +198,10 @@ def _names(table: RawTable, row: int, value: Any, separator: str) -> list[str]:
 
 
 def _indicator_columns(table: RawTable, names: Sequence[str]) -> sparse.csr_matrix:
+    if table.binary().issuperset(names):
+        if table.matrix is not None:
+            return _sparse(table.part(table.matrix, names))
+        return _sparse(np.stack([np.asarray(table.numbers(name)) for name in names], axis=1))
     y = np.empty((len(table), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
         numbers = table.numbers(name)
@@ -305,21 +210,35 @@ def _indicator_columns(table: RawTable, names: Sequence[str]) -> sparse.csr_matr
             row = 0 if good is None else int(np.flatnonzero(~good)[0])
             raise FormatError(table.path, f"the label column {name!r} must hold 0, 1 or nothing", table.lines[row])
         y[:, place] = numbers
-    return sparse.csr_matrix(y)
+    return _sparse(y)
+
+
+def _sparse(y: np.ndarray) -> sparse.csr_matrix:
+    """CSR float32, missing values stored; SciPy's own conversion takes thrice the time."""
+    stored = y != 0
+    at = np.flatnonzero(stored)
+    indptr = np.concatenate([[0], np.cumsum(stored.sum(axis=1))])
+    return sparse.csr_matrix((y.ravel()[at].astype(np.float32), at % y.shape[1], indptr), shape=y.shape)
 
 
 def _rows(table: RawTable, roles: ColumnRoles) -> tuple[Any, tuple[str, ...] | None]:
     if roles.kind == "columns":
         return _table(table, roles.inputs), roles.inputs
-    parts = [[str(value) for value in table.column(name)] for name in roles.inputs]
+    parts = [_texts(table.column(name)) for name in roles.inputs]
     values = ["\n".join(value) for value in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
     if roles.kind == "image":
         return [_picture(table, row, value) for row, value in enumerate(values)], None
     if roles.kind == "dna":
         return encode_bases([value.strip() for value in values], table.path, table.lines), None
     if roles.kind == "molecule":
-        return [value.strip() for value in values], None
+        column = table.column(roles.inputs[0])
+        alone = isinstance(column, CellColumn) and len(parts) == 1
+        return column.stripped if alone else [value.strip() for value in values], None
     return values, None
+
+
+def _texts(column: Any) -> list[str]:
+    return column.texts if isinstance(column, CellColumn) else [str(value) for value in column]
 
 
 def _picture(table: RawTable, row: int, value: str) -> Path:
@@ -331,6 +250,8 @@ def _picture(table: RawTable, row: int, value: str) -> Path:
 
 
 def _table(table: RawTable, names: Sequence[str]) -> Table:
+    if table.matrix is not None:
+        return Table(values=table.part(table.matrix, names), names=tuple(names))
     values = np.empty((len(table), len(names)))
     categories: dict[int, tuple[str, ...]] = {}
     for place, name in enumerate(names):

@@ -13,7 +13,9 @@ from scipy import sparse
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.alignment import random_split
-from lampnet.readers.source import read_text
+from lampnet.readers.cells import cut_cells
+from lampnet.readers.delimited import utf8_lines
+from lampnet.readers.source import read_bytes, read_text
 
 YEAST_PROTEINS = 179
 YEAST_WINDOW = 200
@@ -43,25 +45,34 @@ def goemotions(folder: Path, seed: int) -> Splits:
 
 
 def _emotions(path: Path, names: tuple[str, ...]) -> Dataset:
-    lines = [line for line in read_text(path).split("\n") if line]
-    if not lines or any(line.count("\t") != 2 for line in lines):
-        _wrong_line(path, lambda line: line.count("\t") != 2, "a line needs three fields: text, label numbers and id")
-    fields = "\t".join(lines).split("\t")
-    texts, cells, ids = fields[0::3], fields[1::3], fields[2::3]
+    texts, cells, ids = _three_columns(path)
     # The same few combinations come again and again: each is read once.
-    numbers: dict[str, list[int]] = {}
-    for cell in set(cells):
+    place: dict[str, int] = {cell: number for number, cell in enumerate(dict.fromkeys(cells))}
+    columns: list[list[int]] = []
+    for cell in place:
         chosen = cell.split(",")
         if not all(label.isdecimal() and int(label[:9]) < len(names) for label in chosen):
             problem = f"{cell[:40]!r} are not label numbers below {len(names)}"
             _wrong_line(path, lambda line, cell=cell: line.split("\t")[1] == cell, problem)  # type: ignore[misc]
-        numbers[cell] = sorted({int(label) for label in chosen})
-    columns = [numbers[cell] for cell in cells]
+        columns.append(sorted({int(label) for label in chosen}))
     indices = np.fromiter(chain.from_iterable(columns), dtype=np.int32)
     indptr = np.concatenate([[0], np.cumsum(list(map(len, columns)))])
-    shape = (len(texts), len(names))
-    labels = sparse.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=shape)
+    shape = (len(columns), len(names))
+    combinations = sparse.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=shape)
+    labels = combinations[np.fromiter(map(place.__getitem__, cells), dtype=np.int64, count=len(cells))]
     return Dataset(name="goemotions", kind="text", rows=texts, labels=labels, label_names=names, ids=tuple(ids))
+
+
+def _three_columns(path: Path) -> tuple[list[str], list[str], list[str]]:
+    raw = utf8_lines(path, read_bytes(path))
+    cut = cut_cells(raw, b"\t", quotes=False)
+    if cut is not None and cut.columns == 3:
+        return cut.texts(0), cut.texts(1), cut.texts(2)
+    lines = [line for line in raw.decode().split("\n") if line]
+    if not lines or any(line.count("\t") != 2 for line in lines):
+        _wrong_line(path, lambda line: line.count("\t") != 2, "a line needs three fields: text, label numbers and id")
+    fields = "\t".join(lines).split("\t")
+    return fields[0::3], fields[1::3], fields[2::3]
 
 
 def _wrong_line(path: Path, is_wrong: Callable[[str], bool], problem: str) -> NoReturn:

@@ -26,6 +26,7 @@ _BLOCK = 1 << 24
 #: Below this many numbers the plain parser is as fast.
 _FEW = 20_000
 _DENSE_LINE = re.compile(rb"(?:" + NUMBER + rb"|\?)(?:,(?:" + NUMBER + rb"|\?))*+")
+_BLANK_FIELD = re.compile(rb"([,;])[ \t\v\f]*+\1")
 _LINES = bytes.maketrans(b" \t", b"\n\n")
 
 
@@ -118,6 +119,8 @@ def dense_block(lines: Lines, columns: int, path: Path, separator: bytes = b",")
     joined = separator.join(lines.text)
     if separator == b"," and (plain_decimals(joined) or all(map(_DENSE_LINE.fullmatch, lines.text))):
         values = checked_floats(joined.replace(b"?", b"nan").replace(b",", b"\n"), count)
+    elif _BLANK_FIELD.search(b"%b%b%b" % (separator, joined, separator)):
+        return None  # NumPy would make numbers of blanks
     else:
         values = to_floats(joined.replace(b"?", b"nan"), separator.decode())
     if values is None or len(values) != count:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.errors import DataError, did_you_mean
+from lampnet.readers.cells import CellColumn
 
 ROLES = ("text", "smiles", "dna", "image", "labels", "features", "id", "separator")
 INPUT_ROLES = ("text", "smiles", "dna", "image")
@@ -30,13 +31,18 @@ _LOOK = 200  # values looked at to tell what a text column holds
 
 @dataclass(frozen=True)
 class RawTable:
-    """Columns as they stand in the file: strings, or a float array (a Parquet column of numbers)."""
+    """Columns as they stand in the file: strings, or a float array (a Parquet column of numbers).
+
+    `matrix` holds all columns, float64 (n, C), where every one is finite numbers and missing values.
+    """
 
     path: Path
     names: tuple[str, ...]
     columns: tuple[Any, ...]
     lines: Sequence[int]
+    matrix: np.ndarray | None = None
     _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False)
+    _binary: list[set[str]] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
         return len(self.lines)
@@ -49,6 +55,28 @@ class RawTable:
         if name not in self._numbers:
             self._numbers[name] = as_numbers(self.column(name))
         return self._numbers[name]
+
+    def binary(self) -> set[str]:
+        """The columns that hold 0, 1 and missing values only, and not the last alone; told once."""
+        if self._binary:
+            return self._binary[0]
+        if self.matrix is not None:
+            zero_or_one = (self.matrix == 0) | (self.matrix == 1)
+            fits = (zero_or_one | np.isnan(self.matrix)).all(axis=0) & zero_or_one.any(axis=0)
+            found = {name for name, does in zip(self.names, fits, strict=True) if does}
+        else:
+            numbers = {name: self.numbers(name) for name in self.names}
+            found = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
+        self._binary.append(found)
+        return found
+
+    def part(self, matrix: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """The columns of these names; no copy where they stand side by side."""
+        place = {name: number for number, name in enumerate(self.names)}
+        places = [place[name] for name in names]
+        if places == list(range(places[0], places[0] + len(places))):
+            return matrix[:, places[0] : places[0] + len(places)]
+        return matrix[:, places]
 
 
 @dataclass(frozen=True)
@@ -111,11 +139,16 @@ def as_numbers(column: Any) -> np.ndarray | None:
     """The column as float64 with NaN where missing, or None when a value is not a number."""
     if isinstance(column, np.ndarray):
         return column
-    if column and not isinstance(column[0], str):
+    if isinstance(column, CellColumn):
+        plain = column.numbers()
+        if plain is not None:
+            return plain
+    elif column and not isinstance(column[0], str):
         return None
     beginning = set(column[:_LOOK])
     if any(_number(value) is None for value in beginning):
         return None
+    column = list(column)
     distinct = set(column) if len(beginning) < _LOOK // 2 else None
     if distinct is not None and len(distinct) < 1000:
         # Few distinct values (0/1 columns): convert each once.
@@ -146,8 +179,8 @@ def _number(value: str) -> float | None:
 
 
 def _is_binary(column: np.ndarray) -> bool:
-    known = column[~np.isnan(column)]
-    return bool(len(known)) and bool(((known == 0) | (known == 1)).all())
+    zero_or_one = (column == 0) | (column == 1)
+    return bool(zero_or_one.any()) and bool((zero_or_one | np.isnan(column)).all())
 
 
 def roles_of(
@@ -165,7 +198,7 @@ def roles_of(
     """
     chosen = _given(table, given or {})
     numbers = {name: table.numbers(name) for name in table.names}
-    binary = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
+    binary = table.binary()
     taken = {name for names in chosen.values() for name in names}
     free = [name for name in table.names if name not in taken]
 
@@ -266,7 +299,8 @@ def _words_a_value(sample: Sequence[Any]) -> float:
 
 def _separator(column: Any) -> str:
     """The sign between the labels of a cell; "none" for one label a cell, "list" for lists."""
-    sample = [value for value in column if not isinstance(value, str) or value.strip()]
+    values = column.distinct if isinstance(column, CellColumn) else column
+    sample = [value for value in values if not isinstance(value, str) or value.strip()]
     if any(not isinstance(value, str) for value in sample):
         return "list"
     if sample and all(value.strip().startswith("[") and value.strip().endswith("]") for value in sample):
