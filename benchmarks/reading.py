@@ -5,12 +5,14 @@
 Both readers of a pair take turns in the same process, round by round; a ratio is the median over rounds of
 (their time / our time), so a busy machine hits both alike. Above 1 lampnet is the faster one. Loaders that
 know nothing of labels are given the few lines their users write to get rows and a label matrix; with
-"as read" they stop at what they return, though lampnet goes on to names, labels and checks.
+"as read" they stop at what they return, though lampnet goes on to names, labels and checks; with "strings only"
+they stop at lists of Python strings. Where lampnet's time for texts goes is measured step by step.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import platform
@@ -75,6 +77,16 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
         frame[f"label_{name}"] = table.indicator()[:, number].astype(int)
     frame.to_csv(wide, index=False)
     parts = [data / "goemotions" / f"{part}.tsv" for part in ("train", "dev", "test")]
+    short, quoted = scratch / "short.csv", scratch / "goemotions.csv"
+    random = np.random.default_rng(0)
+    many = pandas.DataFrame(np.round(random.normal(size=(20_000, 40)), 3)).add_prefix("column_")
+    for number in range(5):
+        many[f"label_{number}"] = (random.random(20_000) < 0.2).astype(int)
+    many.to_csv(short, index=False)
+    emotions = load("goemotions", data).train
+    tags = [";".join(emotions.label_names[label] for label in row.indices) for row in emotions.labels]
+    table = pandas.DataFrame({"id": emotions.ids, "text": emotions.rows, "labels": tags})
+    table.to_csv(quoted, index=False, quoting=csv.QUOTE_NONNUMERIC)
 
     def pandas_tox21() -> Any:
         read = pandas.read_csv(tox21)
@@ -86,6 +98,21 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
             read = pandas.read_csv(part, sep="\t", header=None, quoting=3)
             binarizer = MultiLabelBinarizer(sparse_output=True)
             yield read[0].tolist(), binarizer.fit_transform(read[1].str.split(",")), read[2].tolist()
+
+    def pandas_strings() -> Any:
+        for part in parts:
+            read = pandas.read_csv(part, sep="\t", header=None, quoting=3)
+            yield read[0].tolist(), read[1].tolist(), read[2].tolist()
+
+    def pandas_quoted() -> Any:
+        read = pandas.read_csv(quoted)
+        binarizer = MultiLabelBinarizer(sparse_output=True)
+        return read["text"].tolist(), binarizer.fit_transform(read["labels"].str.split(";")), read["id"].tolist()
+
+    def pandas_numbers(path: Path, labels: int) -> Any:
+        read = pandas.read_csv(path)
+        y = csr_matrix(read.iloc[:, -labels:].to_numpy(dtype=np.float32))
+        return read.iloc[:, :-labels].to_numpy(), y
 
     def svmlight() -> Any:
         rows, labels = load_svmlight_file(str(svm), multilabel=True, zero_based=False, dtype=np.float32)
@@ -100,10 +127,6 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
         names = meta.names()
         rows = np.stack([read[name] for name in names[:-count]], axis=1)
         return rows, csr_matrix(np.stack([read[name] == b"1" for name in names[-count:]], axis=1))
-
-    def pandas_scene() -> Any:
-        read = pandas.read_csv(wide)
-        return read.iloc[:, :-6].to_numpy(), csr_matrix(read.iloc[:, -6:].to_numpy(dtype=np.float32))
 
     return {
         "scene-train.arff, dense: scipy.io.arff": (
@@ -120,14 +143,44 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
             lambda: load_svmlight_file(str(svm), multilabel=True, zero_based=False, dtype=np.float32),
         ),
         "goemotions, three TSV files: pandas": (lambda: load("goemotions", data), lambda: list(pandas_goemotions())),
+        "goemotions, three TSV files: pandas, strings only": (
+            lambda: load("goemotions", data),
+            lambda: list(pandas_strings()),
+        ),
         "goemotions, three TSV files: pandas, as read": (
             lambda: load("goemotions", data),
             lambda: [pandas.read_csv(part, sep="\t", header=None, quoting=3) for part in parts],
         ),
         "rcv1subset1.mat: scipy.io.loadmat": (lambda: read_mat(rcv1), matlab),
         "tox21.csv, molecules with missing labels: pandas": (lambda: read_table(tox21), pandas_tox21),
-        "scene as CSV of numbers: pandas": (lambda: read_table(wide), pandas_scene),
+        "goemotions as CSV, every text in quotation marks: pandas": (lambda: read_table(quoted), pandas_quoted),
+        "scene as CSV of numbers: pandas": (lambda: read_table(wide), lambda: pandas_numbers(wide, 6)),
+        "20,000 x 45 short numbers as CSV: pandas": (lambda: read_table(short), lambda: pandas_numbers(short, 5)),
     }
+
+
+def text_steps(path: Path, rounds: int) -> dict[str, float]:
+    """The steps of reading GoEmotions' training file, median milliseconds of each."""
+    from lampnet.readers.cells import cut_cells
+    from lampnet.readers.delimited import utf8_lines
+    from lampnet.readers.named_sets import goemotions
+    from lampnet.readers.source import read_bytes
+
+    goemotions(path.parent, 0)
+    found: dict[str, list[float]] = {"read and check UTF-8": [], "find the cells": [], "make strings": []}
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        raw = utf8_lines(path, read_bytes(path))
+        checked = time.perf_counter()
+        cells = cut_cells(raw, b"\t", quotes=False)
+        cut = time.perf_counter()
+        assert cells is not None
+        strings = [cells.texts(column) for column in range(3)]
+        made = time.perf_counter()
+        for name, seconds in zip(found, (checked - begun, cut - checked, made - cut), strict=True):
+            found[name].append(seconds)
+        del strings
+    return {name: round(1000 * statistics.median(values), 1) for name, values in found.items()}
 
 
 def main() -> None:
@@ -155,11 +208,14 @@ def main() -> None:
         for name, (ours, theirs) in pairs_of(data, Path(scratch)).items():
             compared[name] = compare(ours, theirs, options.rounds)
             print(f"{name}: {compared[name]['ratio']} times as fast")
+    steps = text_steps(data / "goemotions" / "train.tsv", options.rounds)
+    print(f"goemotions' training file, milliseconds: {steps}")
     report = {
         "what": "reading files: seconds, and ratios (other / lampnet) of interleaved rounds; above 1 lampnet is faster",
         "machine": f"{os.cpu_count()} busy cores, {platform.machine()}, Python {platform.python_version()}",
         "alone": alone,
         "compared": compared,
+        "goemotions_training_file_milliseconds": steps,
     }
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(report, indent=2) + "\n")

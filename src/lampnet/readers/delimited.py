@@ -77,14 +77,15 @@ def _all_numbers(path: Path, raw: bytes, head_end: int) -> RawTable | None:
         return None
     if not raw.endswith(b"\n") or raw.endswith(b"\n\n"):
         raw = raw.rstrip(b"\n") + b"\n"
-    blocks: list[np.ndarray] = []
+    values = np.empty((raw.count(b"\n", head_end), len(names)))
+    done = 0
     for text in _pieces(raw, _BLOCK, head_end):
         block = number_rows(text, len(names))
         if block is None or (block > LARGEST).any() or (block < -LARGEST).any():
             return _numbers_by_line(path, names, raw[head_end:])
-        blocks.append(block)
+        values[done : done + len(block)] = block
+        done += len(block)
     _check_names(path, names)
-    values = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
     return RawTable(path, names, tuple(values.T), range(2, len(values) + 2), values)
 
 
