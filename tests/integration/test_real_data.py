@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from functools import cache
@@ -242,6 +243,21 @@ def test_rcv1_tree() -> None:
     assert [depth[level] for level in (1, 2, 3, 4)] == [4, 55, 43, 1]
     assert len(set(parents) - set(parents.values())) == 82
     assert read_tree_edges(folder("rcv1") / "rcv1.taxonomy", sorted(parents)).shape == (99, 2)
+
+
+def test_rcv1_topic_names() -> None:
+    names = json.loads((folder("rcv1") / "rcv1_topic_codes.json").read_text(encoding="utf-8"))
+    assert set(names) == set(read_taxonomy(folder("rcv1") / "rcv1.taxonomy"))
+    assert len(set(names.values())) == 103
+    assert {code: names[code] for code in ("CCAT", "ECAT", "GCAT", "MCAT", "C1511", "GSPO", "M14")} == {
+        "CCAT": "CORPORATE/INDUSTRIAL",
+        "ECAT": "ECONOMICS",
+        "GCAT": "GOVERNMENT/SOCIAL",
+        "MCAT": "MARKETS",
+        "C1511": "ANNUAL RESULTS",
+        "GSPO": "SPORTS",
+        "M14": "COMMODITY MARKETS",
+    }
 
 
 def test_rcv1_subsets() -> None:

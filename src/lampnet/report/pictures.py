@@ -56,7 +56,7 @@ def input_figure(e: Explanation) -> Any:
     labels = e.positive()[:MOST_POSITIVE]
     summed = e.to_input.sum(axis=1)[:, labels]  # (T, K, N)
     nodes = _nodes_shown(summed)
-    names = [_short(e.nodes[i].name) for i in nodes]
+    names = [_middle_out(e.nodes[i].name) for i in nodes]
     height = (0.26 * max(2, len(labels)) + 0.8) * e.steps + 1.0
     figure, panels = _figure(max(4.6, 0.3 * len(nodes) + 2.4), height, e.steps)
     for step, axes in enumerate(panels):
@@ -168,6 +168,16 @@ def _say_left_out(figure: Any, e: Explanation, nodes: np.ndarray, labels: np.nda
 
 def _title(e: Explanation, what: str) -> str:
     return f"{what}: {_plain(e.data)}, {_short(e.id)}"
+
+
+def _middle_out(name: str) -> str:
+    """A long name without its middle: columns of a table often differ at their ends only.
+
+    >>> _middle_out("Mean_Acc1298_Mean_Mem40_MFCC_4")
+    'Mean_Acc1…Mem40_MFCC_4'
+    """
+    name = _plain(name)
+    return name if len(name) <= _LONGEST else name[:9] + "…" + name[len(name) - (_LONGEST - 10) :]
 
 
 def _short(name: str) -> str:
