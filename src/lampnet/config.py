@@ -112,7 +112,8 @@ class TrainingConfig:
     #: networks in the committee; each learns from all labelled rows but its own part and is checked on that part.
     #: 1 is a single network checked on the validation rows; 0 chooses by the number of rows (5, 3 or 1)
     folds: int = 1
-    #: passes over the training rows; 0 chooses by their number (about 800 steps, 3 to 40 passes)
+    #: passes over the training rows; 0 chooses by their number (about 800 steps, 500 in each network of a
+    #: committee; 3 to 40 passes)
     epochs: int = 20
     batch_size: int = 32
     optimiser: Literal["adam", "adamw"] = "adamw"
@@ -223,7 +224,8 @@ class Config:
         if training.epochs == 0:
             n_learned = n_rows - n_rows // training.folds if training.folds > 1 else n_rows
             steps = max(1, -(-n_learned // training.batch_size))
-            training = dataclasses.replace(training, epochs=min(40, max(3, -(-800 // steps))))
+            wanted = 500 if training.folds > 1 else 800
+            training = dataclasses.replace(training, epochs=min(40, max(3, -(-wanted // steps))))
         return dataclasses.replace(self, model=model, training=training)
 
     def to_json(self) -> dict[str, Any]:
