@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,9 @@ from scipy import sparse
 from lampnet.dataset import KINDS, Dataset, Table
 from lampnet.errors import DataError, did_you_mean
 
+_DNA = re.compile(r"[ACGTNacgtn]{8,}")
+_PICTURE_FILE = re.compile(r"\S+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
+_LOOK = 200
 #: dense arrays with more columns than this are one vector a row instead of a node a column
 MOST_COLUMNS = 512
 
@@ -21,6 +25,8 @@ def kind_of(X: Any, input_kind: str = "auto") -> str:
 
     >>> kind_of(["a text", "another"]), kind_of(np.zeros((3, 5))), kind_of(sparse.csr_matrix((3, 5)))
     ('text', 'columns', 'wordset')
+    >>> kind_of(["ACGTACGTAA", "TTGACCANNA"]), kind_of(["sea.jpg", "sun.png"]), kind_of([np.zeros((4, 6, 3))])
+    ('dna', 'image', 'image')
     """
     if input_kind != "auto":
         if input_kind not in KINDS:
@@ -36,7 +42,9 @@ def kind_of(X: Any, input_kind: str = "auto") -> str:
             return "text"
         return "columns" if texts or X.shape[1] <= MOST_COLUMNS else "vector"
     if _all_text(X):
-        return "text"
+        return _kind_of_strings(list(X[:_LOOK] if isinstance(X, (list, tuple, np.ndarray)) else X.iloc[:_LOOK]))
+    if isinstance(X, (list, tuple)) and len(X) and all(_is_picture(row) for row in X[:_LOOK]):
+        return "image"
     array = _as_array(X)
     if array.ndim in (3, 4):
         return "image"
@@ -99,6 +107,17 @@ def _all_text(X: Any) -> bool:
         return False
     first = list(X[:5]) if isinstance(X, (list, tuple, np.ndarray)) else list(X.iloc[:5]) if hasattr(X, "iloc") else []
     return bool(first) and all(isinstance(value, str) for value in first)
+
+
+def _kind_of_strings(sample: list[str]) -> str:
+    """Windows of DNA and names of picture files say what they are; everything else is text (SMILES too)."""
+    if len(set(sample)) > 1 and len({len(value) for value in sample}) == 1 and all(map(_DNA.fullmatch, sample)):
+        return "dna"
+    return "image" if all(map(_PICTURE_FILE.fullmatch, sample)) else "text"
+
+
+def _is_picture(row: Any) -> bool:
+    return isinstance(row, Path) or (isinstance(row, np.ndarray) and row.ndim in (2, 3))
 
 
 def _texts(X: Any, kind: str) -> list[str]:

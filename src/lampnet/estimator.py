@@ -59,9 +59,10 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     time_budget : float or str, optional
         Seconds, or text such as "10m", after which training ends with its best epoch.
     input_kind : str
-        "auto" tells it from X: sparse matrices are word sets, lists of strings are texts, DataFrames and
-        arrays of up to 512 columns are tables (a node a column), wider ones vectors. Else one of wordset,
-        text, vector, columns, dna, molecule (SMILES), image.
+        "auto" tells it from X: sparse matrices are word sets, lists of strings are texts (windows of DNA where
+        all are, pictures where all name picture files), lists of arrays are pictures, DataFrames and arrays of
+        up to 512 columns are tables (a node a column), wider ones vectors. Else one of wordset, text, vector,
+        columns, dna, molecule (SMILES are not told from text: say so), image.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     validation_fraction : float
@@ -314,6 +315,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "single": self._single,
             "sparse": self._sparse,
             "metric": self.metric,
+            "feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())],
         }
         return save_model(self.model_, folder)
 
@@ -332,6 +334,12 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         array = np.array(classes, dtype=np.int64 if kinds == {int} else object)
         single, came_sparse = (isinstance(kept, dict) and kept.get(key) is True for key in ("single", "sparse"))
         estimator._keep(model, array, single, came_sparse)
+        # Models trained by the command line have the names of their tables' columns.
+        columns = [*getattr(model.encoder, "names", ())] if model.encoder.kind == "columns" and not kept else None
+        features = kept.get("feature_names", columns) if isinstance(kept, dict) else None
+        if isinstance(features, list) and features and all(isinstance(name, str) for name in features):
+            estimator.feature_names_in_ = np.array(features, dtype=object)
+            estimator.n_features_in_ = len(features)
         return estimator
 
     def _say(self, sentence: str) -> None:
