@@ -49,6 +49,7 @@ def result(dataset: str, system: str, seed: int = 0, value: float = 0.5, **score
     return {
         "dataset": dataset,
         "system": system,
+        "title": SYSTEMS[system].title,
         "seed": seed,
         "finished": True,
         "status": "finished",
@@ -58,6 +59,7 @@ def result(dataset: str, system: str, seed: int = 0, value: float = 0.5, **score
         "paper": dict(metrics),
         "best": dict(metrics),
         "oracle": {name: score + 0.01 for name, score in metrics.items()},
+        "validation": {"paper": dict(metrics), "best": dict(metrics)},
         "decisions": dict.fromkeys(METRICS, "top 3"),
         "ranking": ranking,
         "minutes": {"fit": 1.5, "predict": 0.1},
@@ -204,6 +206,26 @@ def test_the_page_shows_targets_as_reached_or_missed() -> None:
     assert [row.split(" | ")[-1] for row in rows] == ["reached |", "**missed** |", "**missed** |"]
     assert "1 of 3 measured targets are reached" in page
     assert "SIDER" in next(line for line in page.splitlines() if "have no result yet" in line)
+
+
+def test_what_was_tried_is_told_where_a_target_is_missed_and_only_there(tmp_path: Path) -> None:
+    tried = {"dataset": "bibtex", "rows": 4880, "trials": {"a": {"scores": dict.fromkeys(METRICS, 0.25)}}}
+    tried["trials"]["b"] = {"scores": dict.fromkeys(METRICS, 0.75)}
+    write_whole(tmp_path / "trials" / "bibtex.json", json.dumps(tried))
+    write_result(tmp_path, result("bibtex", "lamp", value=0.5))
+    write_page(tmp_path, tmp_path / "page.md")
+    section = (tmp_path / "page.md").read_text().split("## What was tried where a target is missed")[1]
+    assert "### bibtex: 4,880 labelled rows" in section
+    names = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| ")]
+    assert names[0] == "| tried"
+    assert names.index("| b") < names.index("| a"), "the best comes first"
+    assert any("seed 0" in name for name in names), "LaMP's own validation score stands beside"
+    write_result(tmp_path, result("bibtex", "lamp", value=0.9))
+    write_page(tmp_path, tmp_path / "page.md")
+    assert "What was tried" not in (tmp_path / "page.md").read_text()
+    write_whole(tmp_path / "trials" / "bibtex.json", "[]")
+    with pytest.raises(FormatError, match="no file of trials"):
+        write_page(tmp_path, tmp_path / "page.md")
 
 
 def test_methods_that_did_not_finish_have_a_row() -> None:

@@ -1,7 +1,7 @@
 """One linear model for each label: logistic regression and linear SVM, as people run them with scikit-learn.
 
 The strength of regularisation is tuned on validation rows. Sparse features are taken as they are (tf-idf);
-dense ones are standardised on the training rows.
+dense ones are standardised on the training rows, unless they are mostly zeros.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from scipy.special import expit, logit
 
 from lampnet.baselines.rows import check_features, check_labels, held_out_tenth
 from lampnet.baselines.tuning import STRENGTHS, climb, mean_f1
+
+MOSTLY_ZEROS = 0.25
 
 
 class OneVsRestLogistic:
@@ -32,7 +34,7 @@ class OneVsRestLogistic:
         self.seed = seed
 
     def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> Any:
-        X, Y = check_features(X), check_labels(X, Y)
+        X, Y = _sparse_where_empty(check_features(X)), check_labels(X, Y)
         self.mean_, self.spread_ = _standards(X)
         X = self._standardised(X)
         train_X, train_Y = X, Y
@@ -77,7 +79,9 @@ class OneVsRestLogistic:
         return proba
 
     def _standardised(self, X: Any) -> Any:
-        return X if sparse.issparse(X) else (X - self.mean_) / self.spread_
+        if not len(self.mean_):
+            return sparse.csr_matrix(X)
+        return (X - self.mean_) / self.spread_
 
     def _scores(self, X: Any, weights: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
         scores: np.ndarray = np.asarray(X @ weights) + intercepts
@@ -134,6 +138,11 @@ def platt(scores: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
     model = LogisticRegression(C=1e6).fit(scores[known][:, None], truth)
     # A falling sigmoid would turn the ranking round, which few noisy rows must not do.
     return max(float(model.coef_[0, 0]), 1e-3), float(model.intercept_[0])
+
+
+def _sparse_where_empty(X: Any) -> Any:
+    """Fingerprints and the like, mostly zeros, are taken as they are: dense, liblinear needs minutes a label."""
+    return sparse.csr_matrix(X) if not sparse.issparse(X) and np.mean(X != 0) < MOSTLY_ZEROS else X
 
 
 def _standards(X: Any) -> tuple[np.ndarray, np.ndarray]:

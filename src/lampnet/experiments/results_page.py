@@ -16,6 +16,7 @@ from lampnet.experiments.result_files import SPEED_FILE, Cell, Summary, read_res
 from lampnet.experiments.speed_table import speed_section
 from lampnet.experiments.systems import SYSTEMS
 from lampnet.experiments.targets import judge
+from lampnet.experiments.trials_section import read_trials, trials_section
 from lampnet.metrics import METRICS
 from lampnet.readers.registry import NAMES, describe
 
@@ -40,14 +41,16 @@ _HEAD = """# Results
 This page is written by `lampnet reproduce` from the files in `results/`; no number on it was typed by hand.
 `lampnet reproduce --page-only` writes it again, and every result file names the command that runs it again.
 
-All systems go through the same code: the same training, validation and test rows, the same features for all
-baselines as for LaMP's own first opinions, settings tuned on validation rows, decisions chosen on validation
-rows, scores on test rows. Where a table gives `mean ± spread`, the spread is the standard deviation over seeds.
-No run uses test labels for a choice, except in the tables called "oracle", which say so; how the recipe itself was
-found, with some test scores in view, is told in the notes at the end.
+All systems go through the same code: the same labelled and test rows, the same features for all baselines as for
+LaMP's own first opinions, settings tuned on validation rows, scores on test rows. Decisions are chosen on rows that
+were not learned from: up to 25,000 labelled rows these are all of them, cut into three or five parts, each judged by a
+model that learned from the others (LaMP's networks form a committee then; other methods are learned once more from
+all rows); of more rows, and for Emb + MLP and Seq2Seq, they are the validation rows. Where a table gives
+`mean ± spread`, the spread is the standard deviation over seeds. No run uses test labels for a choice, except in the
+tables called "oracle", which say so; how the recipe itself was found is told in the notes at the end.
 
-- **The paper's protocol**: for each metric the best of 27 global thresholds on validation rows.
-- **Best decision**: for each metric the best on validation rows of: thresholds, a threshold for each label, top-k,
+- **The paper's protocol**: for each metric the best of 27 global thresholds on rows that were not learned from.
+- **Best decision**: for each metric the best on such rows of: thresholds, a threshold for each label, top-k,
   expected F1.
 - **maAUC, miAUC, mAP**: area under the ROC curve (mean over labels; all entries together) and mean average
   precision. They need no decision, and show what F1 hides where a constant guess already scores high.
@@ -59,10 +62,15 @@ def write_page(folder: Path, page: Path, notes: Path | None = None) -> None:
     """Write the page from the results in `folder`; `notes` is a hand-written section, where there is one."""
     speed = _read_speed(folder / SPEED_FILE)
     written = notes.read_text(encoding="utf-8") if notes is not None and notes.is_file() else ""
-    write_whole(page, results_page(read_results(folder), speed, written))
+    write_whole(page, results_page(read_results(folder), speed, written, read_trials(folder)))
 
 
-def results_page(results: Sequence[Mapping[str, Any]], speed: Mapping[str, Any] | None = None, notes: str = "") -> str:
+def results_page(
+    results: Sequence[Mapping[str, Any]],
+    speed: Mapping[str, Any] | None = None,
+    notes: str = "",
+    trials: Mapping[str, Mapping[str, Any]] | None = None,
+) -> str:
     """The page as Markdown."""
     summary = Summary(results)
     datasets = [name for name in (*SEEDS, *summary.datasets()) if name in summary.datasets()]
@@ -73,6 +81,8 @@ def results_page(results: Sequence[Mapping[str, Any]], speed: Mapping[str, Any] 
     else:
         parts += [_targets(summary), _paper_section(summary, datasets)]
         parts += ["## Every data set", *(_dataset_section(summary, dataset) for dataset in datasets)]
+        missed = [target.dataset for target in judge(summary) if target.reached is False]
+        parts.append(trials_section(trials or {}, missed, results))
     if speed is not None:
         parts.append(speed_section(speed))
     if notes.strip():

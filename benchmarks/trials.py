@@ -1,0 +1,191 @@
+"""What was tried to raise the scores, on labelled rows alone: test rows are never opened here.
+
+    python benchmarks/trials.py --data-root DIR [DATASET ...]
+
+Every trial judges all labelled rows out-of-fold. Decisions are chosen on one half of them and scored on the other,
+both ways, and the two scores averaged, so a rule that fits its own rows too well gains nothing. Writes
+results/trials/DATASET.json; trials that are there are kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.special import expit
+
+from lampnet import evidence, forest_opinion
+from lampnet.config import Config
+from lampnet.data_source import Source
+from lampnet.dataset import parts_of
+from lampnet.decision import choose_decisions
+from lampnet.experiments.material import open_material
+from lampnet.experiments.result_files import write_whole
+from lampnet.inputs import make_encoder
+from lampnet.linear_models import Matrix, fit_linear
+from lampnet.metrics import METRICS
+
+FOLDER = Path(__file__).parents[1] / "results" / "trials"
+SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
+
+
+class Rows:
+    """The labelled rows of a data set: features X (n, F), labels Y (n, L), and the raw rows."""
+
+    def __init__(self, name: str) -> None:
+        train = open_material(Source(data=name, on_bad_row="skip"), 0).labelled.train
+        encoder = make_encoder(train.kind, Config.preset("fast").input).fit(train.rows, train.feature_names)
+        self.name, self.raw, self.Y = name, train.rows, train.indicator()
+        self.X = encoder.linear_features(train.rows)
+        self.known: dict[str, np.ndarray] = {}
+
+    def opinion(self, which: str) -> np.ndarray:
+        if which not in self.known:
+            self.known[which] = evidence.OPINIONS[which]().fit(self.X, self.Y, 0)
+        return self.known[which]
+
+
+def together(*names: str) -> Callable[[Rows], np.ndarray]:
+    """Opinions weighed against each other by one logistic regression for all labels."""
+
+    def logits(rows: Rows) -> np.ndarray:
+        return weighed([rows.opinion(name) for name in names], rows.Y)
+
+    return logits
+
+
+def weighed(opinions: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
+    from sklearn.linear_model import LogisticRegression
+
+    frequency = np.log(np.nanmean(Y, axis=0) + 1e-4)
+    G = np.stack([*(g - g.mean(axis=0) for g in opinions), np.broadcast_to(frequency, Y.shape)], axis=-1)
+    some = np.zeros(Y.shape, dtype=bool)
+    some[np.random.default_rng(0).permutation(len(Y))[:3000]] = True
+    some &= ~np.isnan(Y)
+    model = LogisticRegression(C=1e6).fit(G[some], Y[some])
+    return np.asarray(G @ model.coef_[0] + model.intercept_[0], dtype=np.float32)
+
+
+def other(which: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
+    """An opinion with other numbers than the package's, beside the others as they are."""
+
+    def logits(rows: Rows) -> np.ndarray:
+        before = {name: getattr(module, name) for name in changes}
+        try:
+            for name, value in changes.items():
+                setattr(module, name, value)
+            changed = evidence.OPINIONS[which]().fit(rows.X, rows.Y, 0)
+        finally:
+            for name, value in before.items():
+                setattr(module, name, value)
+        return weighed([changed, *(rows.opinion(name) for name in ("linear", "neighbours") if name != which)], rows.Y)
+
+    return logits
+
+
+def words(pairs: bool, opening: bool) -> Callable[[Rows], np.ndarray]:
+    """The linear opinion on other features of text, beside the neighbours."""
+
+    def logits(rows: Rows) -> np.ndarray:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        spans = (1, 2) if pairs else (1, 1)
+        parts = [
+            TfidfVectorizer(min_df=3 if pairs else 2, sublinear_tf=True, ngram_range=spans).fit_transform(rows.raw)
+        ]
+        if opening:
+            first = [text[:100] for text in rows.raw]
+            parts.append(0.7 * TfidfVectorizer(min_df=2, sublinear_tf=True).fit_transform(first))
+        X = sparse.csr_matrix(sparse.hstack(parts), dtype=np.float32)
+        g = np.empty(rows.Y.shape, dtype=np.float32)
+        for rest, own in parts_of(len(rows.Y), 8, seed=0):
+            W, b = fit_linear(Matrix(X[rest]), rows.Y[rest], 1.0, loss="hinge")
+            g[own] = np.clip(X[own] @ W + b, -evidence.LOUDEST, evidence.LOUDEST)
+        return weighed([g, rows.opinion("neighbours")], rows.Y)
+
+    return logits
+
+
+ALONE: dict[str, Callable[[Rows], np.ndarray]] = {
+    "the linear opinion alone": together("linear"),
+    "the neighbours' opinion alone": together("neighbours"),
+    "linear and neighbours": together("linear", "neighbours"),
+}
+FOREST: dict[str, Callable[[Rows], np.ndarray]] = {
+    "the forest's opinion alone": together("forest"),
+    "linear, neighbours and forest": together("linear", "neighbours", "forest"),
+    "half as many neighbours": other("neighbours", evidence, NEIGHBOURS=30),
+    "twice as many neighbours": other("neighbours", evidence, NEIGHBOURS=120),
+}
+TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
+    "reuters21578": ALONE
+    | {
+        "word pairs as features too": words(pairs=True, opening=False),
+        "the opening words once more": words(pairs=False, opening=True),
+        "word pairs and opening words": words(pairs=True, opening=True),
+        "twice as many neighbours": other("neighbours", evidence, NEIGHBOURS=120),
+    },
+    "delicious": ALONE
+    | FOREST
+    | {
+        "linear, neighbours and a forest that sees few features a split": other(
+            "forest", forest_opinion, FEATURES_A_SPLIT=22
+        ),
+        "linear, neighbours and a forest of all features": other("forest", forest_opinion, FEATURES_A_SPLIT=400),
+    },
+    "sider": ALONE | FOREST | {"a forest with larger leaves": other("forest", forest_opinion, ROWS_A_LEAF=8)},
+    "bibtex": ALONE | FOREST,
+    "mediamill": ALONE | FOREST,
+    "scene": ALONE | FOREST,
+    "emotions": ALONE | FOREST,
+    "corel5k": ALONE | FOREST,
+}
+
+
+def judged(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
+    """Scores under decisions chosen on the other half of the rows."""
+    half = np.random.default_rng(99).permutation(len(Y)) % 2
+    both = []
+    for side in (0, 1):
+        rules = choose_decisions(Y[half == side], proba[half == side]).best
+        both.append([METRICS[m](Y[half != side], rules[m].apply(proba[half != side])) for m in SCORES])
+    return {metric: round(float(value), 6) for metric, value in zip(SCORES, np.mean(both, axis=0), strict=True)}
+
+
+def run(name: str) -> None:
+    path = FOLDER / f"{name}.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"dataset": name, "trials": {}}
+    missing = [trial for trial in TRIALS[name] if trial not in found["trials"]]
+    if not missing:
+        return
+    rows = Rows(name)
+    for trial in missing:
+        began = time.process_time()
+        scores = judged(rows.Y, expit(TRIALS[name][trial](rows)))
+        minutes = round((time.process_time() - began) / 60, 2)
+        found["trials"][trial] = {"scores": scores, "processor_minutes": minutes}
+        found["rows"] = len(rows.Y)
+        write_whole(path, json.dumps(found, indent=1) + "\n")
+        print(name, trial, scores, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("dataset", nargs="*", help=f"any of {', '.join(TRIALS)}")
+    parser.add_argument("--data-root")
+    given = parser.parse_args()
+    if given.data_root:
+        os.environ["LAMPNET_DATA"] = given.data_root
+    for name in given.dataset or TRIALS:
+        run(name)
+
+
+if __name__ == "__main__":
+    main()
