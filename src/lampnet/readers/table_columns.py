@@ -61,9 +61,10 @@ class RawTable:
         if self._binary:
             return self._binary[0]
         if self.matrix is not None:
-            zero_or_one = (self.matrix == 0) | (self.matrix == 1)
-            fits = (zero_or_one | np.isnan(self.matrix)).all(axis=0) & zero_or_one.any(axis=0)
-            found = {name for name, does in zip(self.names, fits, strict=True) if does}
+            beginning = self.matrix[:_LOOK]
+            fits = ((beginning == 0) | (beginning == 1) | np.isnan(beginning)).all(axis=0)
+            likely = np.flatnonzero(fits)
+            found = {self.names[number] for number in likely if _is_binary(self.matrix[:, number])}
         else:
             numbers = {name: self.numbers(name) for name in self.names}
             found = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
