@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import json
 import os
 from collections import Counter
@@ -106,6 +107,24 @@ def test_delicious_escaped_names_and_paper_statistics() -> None:
     assert (found.labels_per_sample.median, found.labels_per_sample.max, found.samples_per_label.median) == (20, 25, 85)
 
 
+@pytest.mark.parametrize(("name", "validation"), [("bibtex", 488), ("delicious", 1292)])
+def test_a_tenth_of_the_training_rows_validates(name: str, validation: int) -> None:
+    drawn = splits(name).with_validation(0.1, seed=0)
+    assert drawn.valid is not None
+    assert (len(drawn.valid), len(drawn.train)) == (validation, len(splits(name).train) - validation)
+
+
+def test_formats_are_what_they_are_said_to_be() -> None:
+    for name in ("bibtex", "delicious"):
+        assert {path.suffix for path in folder(name).iterdir()} >= {".arff", ".xml"}
+    with bz2.open(folder("imdb") / "Imdb.arff.bz2") as stream:
+        assert stream.readline().split() == [b"@relation", b"'IMDB:", b"-C", b"28'"]  # MEKA: the first 28 are labels
+    for path in folder("rcv1").glob("*.mat"):
+        assert path.read_bytes()[:10] == b"MATLAB 5.0"
+    for path in sorted((folder("yeast_chipexo") / "peaks").glob("*_CX.bed")):
+        assert path.read_text().partition("\n")[0].count("\t") == 5  # BED6
+
+
 def test_a_folder_of_mulan_files_reads_as_the_registry_does() -> None:
     named, opened = splits("bibtex"), read_folder(folder("bibtex"))
     assert opened.test is not None
@@ -121,6 +140,9 @@ def test_reuters_documents() -> None:
     sides = [d for d in documents if d.has_topics == "YES" and d.split in ("TRAIN", "TEST") and d.topics]
     types = Counter(document.text_type for document in sides)
     assert (types["BRIEF"], types["UNPROC"]) == (928, 61)
+    latin = [path.name for path in folder("reuters21578").glob("reut2-*.sgm") if b"\xfc" in path.read_bytes()]
+    assert latin == ["reut2-017.sgm"]
+    assert any("\xfc" in document.text for document in documents)  # Latin-1, not UTF-8
     for document in sides:
         if document.text_type == "BRIEF":
             assert document.title
@@ -310,7 +332,7 @@ def test_miml_images() -> None:
     assert (counts >= 2).sum() == 457
     paths = [p for part in (parts.train, parts.valid, parts.test) if part is not None for p in part.rows]
     assert len(set(paths)) == 2000
-    for path in paths[::100]:
+    for path in paths:
         with Image.open(path) as picture:
             assert (picture.format, picture.mode) == ("JPEG", "RGB")
 
