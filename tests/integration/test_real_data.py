@@ -122,7 +122,7 @@ def test_formats_are_what_they_are_said_to_be() -> None:
     for path in folder("rcv1").glob("*.mat"):
         assert path.read_bytes()[:10] == b"MATLAB 5.0"
     for path in sorted((folder("yeast_chipexo") / "peaks").glob("*_CX.bed")):
-        assert path.read_text().partition("\n")[0].count("\t") == 5  # BED6
+        assert {line.count("\t") for line in path.read_text().splitlines()} <= {5}  # BED6; some have no peak
 
 
 def test_a_folder_of_mulan_files_reads_as_the_registry_does() -> None:
