@@ -64,8 +64,7 @@ def together(*names: str) -> Callable[[Rows], np.ndarray]:
 def weighed(opinions: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import LogisticRegression
 
-    frequency = np.log(np.nanmean(Y, axis=0) + 1e-4)
-    G = np.stack([*(g - g.mean(axis=0) for g in opinions), np.broadcast_to(frequency, Y.shape)], axis=-1)
+    G = np.stack(opinions, axis=-1)
     some = np.zeros(Y.shape, dtype=bool)
     some[np.random.default_rng(0).permutation(len(Y))[:3000]] = True
     some &= ~np.isnan(Y)
