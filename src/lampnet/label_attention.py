@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -14,12 +16,11 @@ SPARSE_FROM_LABELS = 512
 SPARSE_BELOW_DENSITY = 0.1
 
 
-# Edges whose two ends are compared at once: enough to be quick, few enough to stay near the cache.
-PIECE = 16_384
-
-
 class Edges:
-    """The edges by receiver (CSR), and where each stands when they are ordered by sender."""
+    """The edges by receiver (CSR), and where each stands when they are ordered by sender.
+
+    Axes: E edges, H heads, L labels, C width of a head. A head at a time, so that its vectors stay in the cache.
+    """
 
     def __init__(self, matrix: sparse.csr_matrix) -> None:
         matrix = sparse.csr_matrix(matrix)
@@ -34,48 +35,59 @@ class Edges:
         self.sender_starts = np.concatenate([[0], np.cumsum(sent)]).astype(np.int32)
         self.heard_by = self.receivers[self.by_sender].astype(np.int32)
 
-    def compared(self, a_LHC: np.ndarray, b_LHC: np.ndarray) -> np.ndarray:
-        """<a_i, b_j> of every edge (i hears j) and head, (E, H)."""
-        products = np.empty((len(self.senders), a_LHC.shape[1]), dtype=np.float32)
-        for first in range(0, len(products), PIECE):
-            part = slice(first, first + PIECE)
-            np.einsum("ehc,ehc->eh", a_LHC[self.receivers[part]], b_LHC[self.senders[part]], out=products[part])
-        return products
+    def compared(self, a_HLC: Tensor, b_HLC: Tensor) -> np.ndarray:
+        """<a_i, b_j> of every edge (i hears j) and head, (H, E)."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
+            places = torch.sparse_csr_tensor(
+                torch.from_numpy(self.starts),
+                torch.from_numpy(self.senders),
+                torch.zeros(len(self.senders)),
+                size=(self.n_labels, self.n_labels),
+                check_invariants=False,
+            )
+        products = [
+            torch.sparse.sampled_addmm(places, a_LC, b_LC.T, beta=0.0).values()
+            for a_LC, b_LC in zip(a_HLC, b_HLC, strict=True)
+        ]
+        return torch.stack(products).numpy()
 
-    def softmax(self, scores_EH: np.ndarray) -> np.ndarray:
-        """Over the edges of each receiver."""
+    def softmax(self, scores_HE: np.ndarray) -> np.ndarray:
+        """Over the edges of each receiver; the scores are overwritten."""
         starts, counts = self.starts[self.hearing], self.counts[self.hearing]
-        grown = np.exp(scores_EH - np.repeat(np.maximum.reduceat(scores_EH, starts, axis=0), counts, axis=0))
-        alpha: np.ndarray = grown / np.repeat(np.add.reduceat(grown, starts, axis=0), counts, axis=0)
-        return alpha
+        scores_HE -= np.repeat(np.maximum.reduceat(scores_HE, starts, axis=1), counts, axis=1)
+        np.exp(scores_HE, out=scores_HE)
+        scores_HE /= np.repeat(np.add.reduceat(scores_HE, starts, axis=1), counts, axis=1)
+        return scores_HE
 
-    def received(self, weights_EH: np.ndarray, x_LHC: np.ndarray) -> np.ndarray:
+    def received(self, weights_HE: np.ndarray, x_HLC: np.ndarray) -> np.ndarray:
         """sum_j w_ij x_j for every receiver i."""
-        return self._summed(weights_EH, self.senders, self.starts, x_LHC)
+        return self._summed(weights_HE, self.senders, self.starts, x_HLC)
 
-    def returned(self, weights_EH: np.ndarray, x_LHC: np.ndarray) -> np.ndarray:
+    def returned(self, weights_HE: np.ndarray, x_HLC: np.ndarray) -> np.ndarray:
         """sum_i w_ij x_i for every sender j."""
-        return self._summed(weights_EH[self.by_sender], self.heard_by, self.sender_starts, x_LHC)
+        return self._summed(weights_HE[:, self.by_sender], self.heard_by, self.sender_starts, x_HLC)
 
-    def _summed(self, weights_EH: np.ndarray, columns: np.ndarray, starts: np.ndarray, x_LHC: np.ndarray) -> np.ndarray:
-        total = np.empty_like(x_LHC)
+    def _summed(self, weights_HE: np.ndarray, columns: np.ndarray, starts: np.ndarray, x_HLC: np.ndarray) -> np.ndarray:
         shape = (self.n_labels, self.n_labels)
-        for head in range(x_LHC.shape[1]):
-            weights = sparse.csr_matrix((np.ascontiguousarray(weights_EH[:, head]), columns, starts), shape=shape)
-            total[:, head] = weights @ np.ascontiguousarray(x_LHC[:, head])
-        return total
+        return np.stack(
+            [
+                sparse.csr_matrix((weights_E, columns, starts), shape=shape) @ x_LC
+                for weights_E, x_LC in zip(weights_HE, x_HLC, strict=True)
+            ]
+        )
 
 
 class _AlongEdges(torch.autograd.Function):
-    """Messages (B, L, H, C) and weights (B, E, H); only the weights are kept for the way back."""
+    """Messages (B, H, L, C) and weights (B, H, E); only the weights are kept for the way back."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, u: Tensor, v: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
         messages, weights = [], []
-        for q_LHC, u_LHC, v_LHC in zip(*(x.detach().contiguous().numpy() for x in (q, u, v)), strict=True):
-            alpha_EH = edges.softmax(edges.compared(q_LHC, u_LHC))
-            messages.append(torch.from_numpy(edges.received(alpha_EH, v_LHC)))
-            weights.append(torch.from_numpy(alpha_EH))
+        for q_HLC, u_HLC, v_HLC in zip(*(_each_row(x) for x in (q, u, v)), strict=True):
+            alpha_HE = edges.softmax(edges.compared(q_HLC, u_HLC))
+            messages.append(torch.from_numpy(edges.received(alpha_HE, v_HLC.numpy())))
+            weights.append(torch.from_numpy(alpha_HE))
         message, alpha = torch.stack(messages), torch.stack(weights)
         ctx.save_for_backward(q, u, v, message, alpha)
         ctx.mark_non_differentiable(alpha)
@@ -86,16 +98,23 @@ class _AlongEdges(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
         edges: Edges = ctx.edges
         found: tuple[list[Tensor], ...] = ([], [], [])
-        rows = zip(*(x.detach().contiguous().numpy() for x in (*ctx.saved_tensors, grads[0])), strict=True)
-        for q_LHC, u_LHC, v_LHC, message_LHC, alpha_EH, pull_LHC in rows:
+        rows = zip(*(_each_row(x) for x in (*ctx.saved_tensors, grads[0])), strict=True)
+        for q_HLC, u_HLC, v_HLC, message_HLC, alpha_HE, pull_HLC in rows:
+            alpha, pull = alpha_HE.numpy(), pull_HLC.numpy()
             # sum_j alpha_ij <pull_i, v_j> = <pull_i, message_i>: no sum over the edges is needed for it
-            middle_LH = (pull_LHC * message_LHC).sum(-1)
-            d_scores_EH = alpha_EH * (edges.compared(pull_LHC, v_LHC) - middle_LH[edges.receivers])
-            found[0].append(torch.from_numpy(edges.received(d_scores_EH, u_LHC)))
-            found[1].append(torch.from_numpy(edges.returned(d_scores_EH, q_LHC)))
-            found[2].append(torch.from_numpy(edges.returned(alpha_EH, pull_LHC)))
+            middle_HL = (pull_HLC * message_HLC).sum(-1).numpy()
+            d_scores = edges.compared(pull_HLC, v_HLC)
+            d_scores -= middle_HL[:, edges.receivers]
+            d_scores *= alpha
+            found[0].append(torch.from_numpy(edges.received(d_scores, u_HLC.numpy())))
+            found[1].append(torch.from_numpy(edges.returned(d_scores, q_HLC.numpy())))
+            found[2].append(torch.from_numpy(edges.returned(alpha, pull)))
         d_q, d_u, d_v = (torch.stack(part) for part in found)
         return d_q, d_u, d_v, None
+
+
+def _each_row(x: Tensor) -> Iterator[Tensor]:
+    return (row.detach().contiguous() for row in x)
 
 
 class LabelGraph(nn.Module):
@@ -129,10 +148,10 @@ class LabelGraph(nn.Module):
 
     def forward(self, q_BHLC: Tensor, u_BHLC: Tensor, v_BHLC: Tensor, record: bool) -> tuple[Tensor, Tensor | None]:
         """Attention along the edges only: memory and time by the edges."""
-        q, u, v = (x.transpose(1, 2).float() for x in (q_BHLC, u_BHLC, v_BHLC))  # label by label: B, L, H, C
-        message_BLHC, alpha_BEH = _AlongEdges.apply(q, u, v, self.edges)  # type: ignore[no-untyped-call]
-        weights = torch.stack([self._dense(alpha.T) for alpha in alpha_BEH]) if record else None
-        return message_BLHC.transpose(1, 2).to(q_BHLC.dtype), weights
+        q, u, v = (x.float() for x in (q_BHLC, u_BHLC, v_BHLC))
+        message_BHLC, alpha_BHE = _AlongEdges.apply(q, u, v, self.edges)  # type: ignore[no-untyped-call]
+        weights = torch.stack([self._dense(alpha_HE) for alpha_HE in alpha_BHE]) if record else None
+        return message_BHLC.to(q_BHLC.dtype), weights
 
     def _dense(self, alpha_HE: Tensor) -> Tensor:
         starts, hears = cast(Tensor, self.starts), cast(Tensor, self.hears)

@@ -21,6 +21,7 @@ from torch.nn.functional import embedding, linear, scaled_dot_product_attention
 
 from lampnet.config import ModelConfig
 from lampnet.dropout import ByteDropout, RandomBytes
+from lampnet.fused_messages import fused
 from lampnet.label_attention import LabelGraph
 from lampnet.neighbours import Neighbours as Neighbours
 from lampnet.neighbours import closed_bias
@@ -45,6 +46,8 @@ class MessagePassing(nn.Module):
 
     def forward(self, v: Tensor, senders: Tensor | None, neighbours: Neighbours) -> tuple[Tensor, Tensor | None]:
         """v_BRD (or v_1RD, shared by all rows), senders_BSD or None for v itself -> v'_BRD, attention_BHRS."""
+        if type(self) is MessagePassing and (known := fused(self, v, senders, neighbours)) is not None:
+            return known, None  # training: the lines below as one operation
         if self.pre_norm:
             asked = self.message_norm(v)
             message, attention = self._messages(asked, asked if senders is None else senders, neighbours)

@@ -19,6 +19,7 @@ class Neighbours:
 
     bias        added to the scores, broadcast to BHRS: -inf (the lowest float) where j is no neighbour
     nobody      (B, 1, 1) True for a row where nobody sends
+    lengths     of each row, how many of the first nodes send, where these are all that send
     edge_types  (B, R, S) 0 = no edge or itself, k + 1 = an edge of type k
     graph       a sparse label graph, walked edge by edge
     own_only    every node hears only itself
@@ -27,6 +28,7 @@ class Neighbours:
 
     bias: Tensor | None = None
     nobody: Tensor | None = None
+    lengths: list[int] | None = None
     edge_types: Tensor | None = None
     graph: LabelGraph | None = None
     own_only: bool = False
@@ -38,7 +40,9 @@ class Neighbours:
         if bool(present_BS.all()):
             return cls(record=record)
         nobody_B = ~present_BS.any(dim=1)
+        padded_behind = bool((present_BS[:, 1:] <= present_BS[:, :-1]).all())
         return cls(
+            lengths=present_BS.sum(dim=1).tolist() if padded_behind else None,
             bias=closed_bias(~present_BS)[:, None, None, :],
             nobody=nobody_B[:, None, None] if bool(nobody_B.any()) else None,
             record=record,

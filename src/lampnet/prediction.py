@@ -13,6 +13,7 @@ from lampnet import distributed
 from lampnet.batching import sorted_batches
 from lampnet.inputs.nodes import NodeRows
 from lampnet.model import LaMP
+from lampnet.prepared import prepared
 
 # Label states (floats) of one batch when predicting: more leave the cache between two layers and cost a third.
 BATCH_STATES = 400_000
@@ -65,9 +66,9 @@ class Examples:
 
 
 def rows_a_batch(model: LaMP) -> int:
-    """How many rows are predicted together: what the cache holds, 4 to 128."""
+    """How many rows are predicted together: what the cache holds, 8 to 128."""
     labels = min(model.n_labels, model.candidates or model.n_labels)
-    return min(128, max(4, BATCH_STATES // (labels * model.config.width)))
+    return min(128, max(8, BATCH_STATES // (labels * model.config.width)))
 
 
 def predict_logits(model: LaMP, examples: Examples, batch_size: int = 0) -> np.ndarray:
@@ -76,10 +77,14 @@ def predict_logits(model: LaMP, examples: Examples, batch_size: int = 0) -> np.n
     us = distributed.team()
     training = model.training
     model.eval()
+    lengths = examples.nodes.lengths()
+    batches = sorted_batches(lengths, batch_size or rows_a_batch(model))[us.rank :: us.size]
+    # A few rows are answered sooner than a network is laid out.
+    ready = prepared(model, nodes=int(lengths.sum()) // us.size) if len(batches) > 1 else model
     try:
         with torch.inference_mode():
-            for rows in sorted_batches(examples.nodes.lengths(), batch_size or rows_a_batch(model))[us.rank :: us.size]:
-                output = model(examples.nodes.batch(rows), examples.opinions(rows), last_only=True)
+            for rows in batches:
+                output = ready(examples.nodes.batch(rows), examples.opinions(rows), last_only=True)
                 logits[rows] = output.stages[-1].float().numpy()
     finally:
         model.train(training)

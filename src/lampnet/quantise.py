@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.errors import ConfigError
-from lampnet.model import LaMP, MessagePassing
+from lampnet.model import LaMP
+from lampnet.prepared import PreparedMessagePassing, prepared
 
 PRECISIONS = ("float32", "int8")
 #: int8 is refused unless its products are at least this much faster than those of float32
@@ -45,36 +46,45 @@ class Int8Linear(nn.Module):
         return result
 
 
-class Int8MessagePassing(MessagePassing):
+class Int8MessagePassing(PreparedMessagePassing):
     """The same MPNN with int8 products."""
 
     asks: Int8Linear
     sends: Int8Linear
     both: Int8Linear
 
-    @classmethod
-    def of(cls, module: MessagePassing) -> Int8MessagePassing:
-        """A copy of a trained MPNN, its matrices packed once."""
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)
-        made.__dict__.update({k: v for k, v in module.__dict__.items() if not k.startswith("_")})
-        made.training = False
-        made.message_norm, made.update_norm, made.drop = module.message_norm, module.update_norm, module.drop
-        made.edge_key, made.edge_message = module.edge_key, module.edge_message
-        W_q, W_u, W_v = module.W_q.weight * module.scale, module.W_u.weight, module.W_v.weight
-        made.asks = Int8Linear(W_q)
-        made.sends = Int8Linear(torch.cat([W_u, W_v]))
-        made.both = Int8Linear(torch.cat([W_q, W_u, W_v]))
-        made.W_v = Int8Linear(W_v)  # type: ignore[assignment]
-        made.W_c = Int8Linear(module.W_c.weight)  # type: ignore[assignment]
-        made.W_r = Int8Linear(module.W_r.weight, module.W_r.bias, relu=True)  # type: ignore[assignment]
-        made.W_b = Int8Linear(module.W_b.weight, module.W_b.bias)  # type: ignore[assignment]
-        return made
+    def _lay_out(self) -> None:
+        W_q, W_u, W_v = self.W_q.weight * self.scale, self.W_u.weight, self.W_v.weight
+        self.W_uv = torch.cat([W_u, W_v])
+        self.asks = Int8Linear(W_q)
+        self.sends = Int8Linear(self.W_uv)
+        self.both = Int8Linear(torch.cat([W_q, W_u, W_v]))
+        self.W_v = Int8Linear(W_v)  # type: ignore[assignment]
+        self.W_c = Int8Linear(self.W_c.weight)  # type: ignore[assignment]
+        self.W_r = Int8Linear(self.W_r.weight, self.W_r.bias, relu=True)  # type: ignore[assignment]
+        self.W_b = Int8Linear(self.W_b.weight, self.W_b.bias)  # type: ignore[assignment]
+
+    def _normed(self, v: Tensor, norm: nn.LayerNorm) -> Tensor:
+        normed: Tensor = norm(v)
+        return normed
+
+    def _sent(self, asked: Tensor, senders: Tensor | None) -> tuple[Tensor, ...]:
+        if senders is None:
+            return tuple(self.both(asked).chunk(3, dim=-1))
+        known = self.sends(senders) if self.own_senders is None else senders[..., self.own_senders]
+        return self.asks(asked), *known.chunk(2, dim=-1)
+
+    def _collected(self, v: Tensor, heads: Tensor) -> Tensor:
+        collected: Tensor = self.W_c(heads).add_(v)
+        return collected
+
+    def _updated(self, m: Tensor, seen: Tensor) -> Tensor:
+        return self._update(seen).add_(m)
+
+    # Where weights are asked for, the messages are written out by the model's own lines.
 
     def _projected(self, v: Tensor, senders: Tensor) -> tuple[Tensor, ...]:
-        if senders is v:
-            return tuple(self.both(v).chunk(3, dim=-1))
-        return (self.asks(v), *self.sends(senders).chunk(2, dim=-1))
+        return self._sent(v, None if senders is v else senders)
 
     def _update(self, m: Tensor) -> Tensor:
         update: Tensor = self.W_b(self.W_r(m))
@@ -114,14 +124,12 @@ def for_prediction(model: LaMP, precision: str = "float32", candidates: int | No
     return model.eval()
 
 
-def quantised(model: LaMP) -> LaMP:
-    """A copy of the network that predicts with int8 products; the embedding and the readout stay as they are."""
-    made = copy.copy(model)
-    made._modules = dict(model._modules)
-    for name in ("xx", "xy", "yy"):
-        blocks = getattr(model, name)
-        made._modules[name] = nn.ModuleList(Int8MessagePassing.of(block) for block in blocks)
-    return made.eval()
+def quantised(model: LaMP, nodes: int = 0) -> LaMP:
+    """A copy of the network that predicts with int8 products; the embedding and the readout stay as they are.
+
+    Where many `nodes` will be predicted from, keys and values of words are computed once, in float32.
+    """
+    return prepared(model, nodes, Int8MessagePassing).eval()
 
 
 def int8_gain(width: int, rounds: int = 9) -> float:

@@ -5,7 +5,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lampnet.config import ModelConfig
-from lampnet.experiments.flops import forward_flops, training_flops
+from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
 from lampnet.inputs.nodes import NodeBatch
 from lampnet.label_attention import LabelGraph
 from lampnet.model import LaMP
@@ -24,6 +24,7 @@ def test_a_network_counted_by_hand() -> None:
     by_hand += queries_keys_values + label_scores_and_sums + collected + updated + readouts
     assert forward_flops(config, labels=3, nodes=5) == 2 * by_hand == 512
     assert training_flops(config, labels=3, nodes=5) == 3 * 512
+    assert attention_flops(config, labels=3, nodes=5) == 2 * (input_scores_and_sums + label_scores_and_sums)
 
 
 def test_evidence_steps_features_and_candidates_count() -> None:

@@ -9,6 +9,7 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
+from lampnet import fused_messages
 from lampnet.config import ModelConfig
 from lampnet.dropout import ByteDropout, RandomBytes
 from lampnet.inputs.nodes import NodeBatch
@@ -80,13 +81,43 @@ def losses(config: ModelConfig, graph: LabelGraph, written: bool, steps: int = 5
 
 @pytest.mark.parametrize("evidence", [(), ("linear",)])
 @pytest.mark.parametrize("norm", ["pre", "post"])
-def test_fifty_training_steps_have_the_losses_of_the_written_out_network(norm: str, evidence: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("fewest_pairs", [0, 10**9])
+def test_fifty_training_steps_have_the_losses_of_the_written_out_network(
+    monkeypatch: pytest.MonkeyPatch, norm: str, evidence: tuple[str, ...], fewest_pairs: int
+) -> None:
+    monkeypatch.setattr(fused_messages, "FEWEST_PAIRS", fewest_pairs)  # attention by row, or torch's kernel
     config = ModelConfig(width=16, norm=norm, evidence=evidence, feature_steps=1)  # type: ignore[arg-type]
     ring = sparse.csr_matrix(np.eye(L) + np.roll(np.eye(L), 1, axis=1))
     for graph in (LabelGraph("full", None, L), LabelGraph("given", ring, L)):
         fast, slow = losses(config, graph, written=False), losses(config, graph, written=True)
         assert fast == pytest.approx(slow, rel=2e-4)
         assert len({round(loss, 3) for loss in fast}) > 30  # the weights do move
+
+
+@pytest.mark.parametrize("fewest_pairs", [0, 10**9])
+@pytest.mark.parametrize("chance", [0.0, 0.3])
+def test_every_gradient_of_the_fused_step_is_that_of_the_written_out_one(
+    monkeypatch: pytest.MonkeyPatch, fewest_pairs: int, chance: float
+) -> None:
+    monkeypatch.setattr(fused_messages, "FEWEST_PAIRS", fewest_pairs)
+    present = torch.arange(S) < torch.tensor([9, 9, 7, 4, 1, 0 if fewest_pairs == 0 else 1])[:, None]
+    batch = NodeBatch(present_BS=present, ids_BS=torch.randint(WORDS, (B, S)))
+    found = []
+    for written in (False, True):
+        torch.manual_seed(0)
+        config = ModelConfig(width=16, evidence=(), feature_steps=1, dropout=chance)
+        model = LaMP(config, L, Words(16), LabelGraph("full", None, L), seed=5).train()
+        for module in model.modules():
+            if isinstance(module, MessagePassing):
+                nn.init.normal_(module.message_norm.weight, 1.0, 0.3)
+                nn.init.normal_(module.update_norm.bias, 0.0, 0.3)
+                module.__class__ = Written if written else MessagePassing
+            if isinstance(module, ByteDropout):
+                module.__class__ = WrittenDropout if written else ByteDropout
+        sum(stage.square().sum() for stage in model(batch).stages).backward()
+        found.append({name: weight.grad for name, weight in model.named_parameters()})
+    for name, gradient in found[1].items():
+        torch.testing.assert_close(found[0][name], gradient, rtol=1e-3, atol=1e-3, msg=lambda m, n=name: f"{n}: {m}")
 
 
 def test_prediction_computes_the_last_stage_only_and_the_same() -> None:

@@ -1,31 +1,48 @@
-"""Time and peak memory of one network, in a process of its own: memory that others left does not count.
+"""Time and peak memory of networks, each in a process of its own: memory that others left does not count.
 
-python -m lampnet.experiments.bench_growth '{"labels": 30000, "nodes": 64, "candidates": 200, ...}'
+python -m lampnet.experiments.bench_growth '[{"labels": 30000, "nodes": 64, "candidates": 200, ...}, ...]'
 """
 
 from __future__ import annotations
 
 import json
-import resource
+import multiprocessing
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 WORDS = 5000
 
 
-def measure_apart(**point: Any) -> dict[str, Any]:
-    """Run one point in a new process; see `measure` for what it takes and gives."""
+def measure_apart(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Measure each point in a new process; see `measure` for what it takes and gives."""
     done = subprocess.run(
-        [sys.executable, "-m", "lampnet.experiments.bench_growth", json.dumps(point)],
+        [sys.executable, "-m", "lampnet.experiments.bench_growth", json.dumps(points)],
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        return {**point, "failed": (done.stderr.strip().splitlines() or ["no message"])[-1]}
-    result: dict[str, Any] = json.loads(done.stdout)
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return [{**point, "failed": reason} for point in points]
+    found: list[dict[str, Any]] = json.loads(done.stdout)
+    return found
+
+
+def _measure_forked(point: dict[str, Any]) -> dict[str, Any]:
+    """In a copy of this process, which has imported everything and computed nothing."""
+    context = multiprocessing.get_context("fork")
+    receives, sends = context.Pipe(duplex=False)
+    child = context.Process(target=lambda: sends.send(measure(**point)))
+    child.start()
+    sends.close()
+    try:
+        result: dict[str, Any] = receives.recv()
+    except EOFError:
+        result = {**point, "failed": "the process ended early"}
+    child.join()
     return result
 
 
@@ -50,6 +67,7 @@ def measure(
     from lampnet.config import ModelConfig
     from lampnet.experiments import bench_networks as networks
     from lampnet.label_attention import LabelGraph
+    from lampnet.prepared import prepared
 
     torch.set_num_threads(threads)
     graph = None
@@ -64,15 +82,19 @@ def measure(
     model = networks.lamp(config, shape, graph)
     batch, truth = networks.random_batch(shape, rows)
     before = _peak()
+    if not train:
+        model = prepared(model.eval(), nodes=2**60)
     if train:
         must = truth > 0 if candidates else None
         action = networks.training_step(model, lambda: model(batch, must_BL=must).stages, lambda: truth)
     else:
         action = networks.prediction(model, lambda: model(batch, last_only=True))
-    action()
     clock = time.process_time if threads == 1 else time.perf_counter
+    began = clock()
+    action()
+    first = clock() - began
     times: list[float] = []
-    while len(times) < 2 or (sum(times) < 1.0 and len(times) < 20):
+    while not times or (sum(times) < 0.6 and len(times) < 20):
         began = clock()
         action()
         times.append(clock() - began)
@@ -86,15 +108,22 @@ def measure(
         "mode": "train" if train else "infer",
         "threads": threads,
         "rows_per_second": rows / sorted(times)[len(times) // 2],
+        "first_ms": 1e3 * first,
         "peak_mb": _peak(),
         "mb_a_row": (_peak() - before) / rows,
     }
 
 
 def _peak() -> float:
-    """Peak resident memory so far, MB (Linux counts in KB)."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Peak resident memory of this process so far, MB; getrusage would tell the parent's."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(**json.loads(sys.argv[1]))))
+    import torch
+
+    from lampnet.experiments import bench_networks as networks  # noqa: F401 (the copies have it)
+
+    torch.set_num_threads(1)
+    print(json.dumps([_measure_forked(point) for point in json.loads(sys.argv[1])]))

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from lampnet.config import ModelConfig
 from lampnet.inputs.nodes import NodeBatch
+from lampnet.inputs.wordset import WordVectors
 from lampnet.label_attention import LabelGraph
 from lampnet.loss import lamp_loss
 from lampnet.model import LaMP
@@ -34,17 +35,6 @@ SHAPES = (
     Shape("imdb", 28, 20, 1001, 2.0),
     Shape("yeast", 179, 100, 4096, 8.0),
 )
-
-
-class Words(nn.Module):
-    """W^x for the bench: one vector a word."""
-
-    def __init__(self, words: int, width: int) -> None:
-        super().__init__()
-        self.vectors = nn.Embedding(words, width)
-
-    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, None]:
-        return self.vectors(batch.ids_BS), batch.present_BS, None
 
 
 class LabelsHearInput(nn.TransformerDecoderLayer):
@@ -92,17 +82,19 @@ def lamp(config: ModelConfig, shape: Shape, graph: LabelGraph | None = None) -> 
     """lampnet's network for a shape, untrained: speed does not depend on the weights."""
     torch.manual_seed(0)
     graph = graph or LabelGraph("full", None, shape.labels)
-    return LaMP(config, shape.labels, Words(shape.words, config.width), graph)
+    return LaMP(config, shape.labels, WordVectors(shape.words, config.width), graph)
 
 
 def random_batch(shape: Shape, rows: int, seed: int = 0) -> tuple[NodeBatch, Tensor]:
-    """Rows of like length, as length buckets give them (95% to 100% of the longest), and their truth."""
+    """Rows of like length, as length buckets give them (95% to 100% of the longest, in order), and their truth."""
     random = torch.Generator().manual_seed(seed)
     lengths = shape.nodes - torch.randint(max(1, round(0.05 * shape.nodes)) + 1, (rows,), generator=random)
     lengths[0] = shape.nodes
+    lengths = lengths.sort().values
     batch = NodeBatch(
         present_BS=torch.arange(shape.nodes) < lengths[:, None],
         ids_BS=torch.randint(shape.words, (rows, shape.nodes), generator=random),
+        values_BS=torch.ones(rows, shape.nodes),
     )
     truth = (torch.rand(rows, shape.labels, generator=random) < shape.true_labels / shape.labels).float()
     return batch, truth

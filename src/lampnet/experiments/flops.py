@@ -40,6 +40,16 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
     return 2 * total
 
 
+def attention_flops(config: ModelConfig, labels: int, nodes: int) -> int:
+    """The part of `forward_flops` that is scores and weighted sums between labels and nodes, and among labels.
+
+    >>> attention_flops(ModelConfig(width=2, heads=1, steps=1, evidence=()), labels=3, nodes=5)
+    192
+    """
+    L = min(labels, config.candidates or labels)
+    return config.steps * 4 * L * (L + nodes) * config.width
+
+
 def training_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: int = 0) -> int:
     """Operations of one row's training step: each product has two more on the way back."""
     return 3 * forward_flops(config, labels, nodes, edges_a_label)
