@@ -150,20 +150,24 @@ def prepared(model: LaMP, nodes: int = 0, block: type[PreparedMessagePassing] = 
 
     Parameters
     ----------
-    model : the trained network
+    model : the trained network, or a committee of such
     nodes : how many nodes will be predicted from; keys and values of words are kept where that saves work
     block : how a single MPNN is laid out
     """
-    if any(isinstance(module, PreparedMessagePassing) for module in model.xy):
-        return model
     made = copy.copy(model)
     made._modules = dict(model._modules)
+    made.training = False
+    if not isinstance(model, LaMP):  # several networks that are called as one
+        members = (prepared(member, nodes, block) for member in model.members)
+        made._modules["members"] = nn.ModuleList(members)
+        return made
+    if any(isinstance(module, PreparedMessagePassing) for module in model.xy):
+        return model
     # The first states are the label vectors themselves, or the user's own input: they stay as they are.
     for name, first_overwrites in (("xx", False), ("xy", False), ("yy", True)):
         blocks = [block.of(module, first_overwrites or t > 0) for t, module in enumerate(getattr(model, name))]
         made._modules[name] = nn.ModuleList(blocks)
     _look_words_up(made, nodes)
-    made.training = False
     return made
 
 

@@ -7,6 +7,7 @@ from scipy import sparse
 from torch import nn
 
 from lampnet import prepared as layouts
+from lampnet.committee import Committee
 from lampnet.config import ModelConfig
 from lampnet.inputs.nodes import NodeBatch, NodeRows
 from lampnet.inputs.wordset import WordVectors
@@ -98,6 +99,18 @@ def test_many_rows_are_predicted_as_one_by_one() -> None:
             index = np.array([row])
             alone = model(nodes.batch(index), examples.opinions(index)).stages[-1][0]
             torch.testing.assert_close(torch.from_numpy(together[row]), alone, rtol=1e-4, atol=1e-5)
+
+
+def test_a_committee_says_what_its_members_say() -> None:
+    members = [network(), network(steps=1)]
+    batch = rows([2, 2, 9])
+    with torch.inference_mode():
+        said = [member(batch).stages[-1] for member in members]
+        ready = prepared(Committee(members), 10_000)  # type: ignore[arg-type]
+        torch.testing.assert_close(
+            ready(batch, last_only=True).stages[-1], torch.stack(said).mean(0), rtol=1e-4, atol=1e-5
+        )
+    assert all(isinstance(member.embedding, ProjectedWords) for member in ready.members)  # type: ignore[union-attr]
 
 
 def test_a_prepared_network_is_not_prepared_again() -> None:

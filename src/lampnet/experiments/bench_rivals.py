@@ -21,7 +21,7 @@ def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
     from lampnet.baselines import baseline
     from lampnet.baselines.rows import take_nodes
-    from lampnet.fitted import build_network
+    from lampnet.fitted import build_member
     from lampnet.inputs import make_encoder
     from lampnet.prediction import Examples, predict_logits
     from lampnet.readers import load
@@ -36,7 +36,7 @@ def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     nodes = encoder.encode(X)
     test = take_nodes(encoder.encode(splits.train.rows[-TEST_ROWS:]), np.arange(TEST_ROWS))
     features, test_features = encoder.linear_features(X), encoder.linear_features(splits.train.rows[-TEST_ROWS:])
-    network = build_network(config, Y.shape[1], encoder, None)
+    network = build_member(config, Y.shape[1], encoder, None)
     pieces = np.array_split(np.argsort(nodes.lengths()), FIT_ROWS // 32)
     state: dict[str, Any] = {}
     learn = Examples(nodes=nodes, targets=Y)
@@ -87,7 +87,7 @@ def batching() -> dict[str, Any]:
     """Padding of length buckets on Reuters, and the share of a training step that making batches takes."""
     from lampnet.batching import padding_share, shuffled_batches
     from lampnet.dropout import RandomBytes
-    from lampnet.fitted import build_network
+    from lampnet.fitted import build_member
     from lampnet.inputs import make_encoder
     from lampnet.prediction import Examples
     from lampnet.readers import load
@@ -101,7 +101,7 @@ def batching() -> dict[str, Any]:
     encoder = make_encoder(splits.train.kind, config.input).fit(rows, splits.train.feature_names)
     examples = Examples(nodes=encoder.encode(rows), targets=splits.train.indicator()[: len(rows)])
     batches = shuffled_batches(examples.nodes.lengths(), config.training.batch_size, seed=0, epoch=0)
-    network = build_network(config, len(splits.train.label_names), encoder, None)
+    network = build_member(config, len(splits.train.label_names), encoder, None)
     state: dict[str, Any] = {"at": 0}
     random = RandomBytes(0)
 

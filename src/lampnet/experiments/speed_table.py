@@ -26,7 +26,7 @@ from lampnet.experiments.paper_tables import DATASETS, paper_speed
 from lampnet.experiments.protocol import Say
 from lampnet.experiments.result_files import SPEED_FILE, table, write_whole
 from lampnet.experiments.systems import SYSTEMS
-from lampnet.fitted import build_network
+from lampnet.fitted import build_member
 from lampnet.inputs.nodes import NodeRows
 from lampnet.label_graph import label_graph
 from lampnet.prediction import Examples, predict_logits
@@ -66,7 +66,7 @@ def measure(
     check = (take_nodes(parts["test"][0], few), parts["test"][1][few])
     labels = material.truth["train"].shape[1]
     graph = label_graph(config.label_graph, labels, labels=material.part("train").labels, edges=material.edges)
-    network = build_network(config, labels, encoded.encoder, graph)
+    network = build_member(config, labels, encoded.encoder, graph)
 
     def examples(rows: tuple[NodeRows, np.ndarray]) -> Examples:
         # What the opinions say does not change how long it takes.
