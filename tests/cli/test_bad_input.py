@@ -53,7 +53,7 @@ def test_an_empty_file(mistake) -> None:
 
 
 def test_one_row(mistake) -> None:
-    assert "too few" in mistake(lines_of({"text": "a", "labels": ["x"]}))
+    assert "at least two are needed" in mistake(lines_of({"text": "a", "labels": ["x"]}))
 
 
 def test_all_negative_labels(mistake) -> None:

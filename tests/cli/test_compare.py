@@ -43,7 +43,7 @@ def test_a_table_and_a_verdict(rows_file: Path, capsys: pytest.CaptureFixture[st
     for expected in ("ebF1", "mAP", "constant", "logistic", "fit min", "weights", "20 test rows"):
         assert expected in shown.out
     assert "LaMP is" in shown.out
-    assert "LaMP (lampnet's default): epoch 1 of 1" in shown.err
+    assert "LaMP (lampnet's default): network 5 of 5, epoch 1 of 1" in shown.err
 
 
 def test_json_holds_every_score_and_nothing_else(rows_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
