@@ -13,14 +13,16 @@ from torch.profiler import ProfilerActivity, profile
 
 from lampnet.config import ModelConfig
 from lampnet.experiments.bench_networks import SHAPES, lamp, prediction, random_batch, training_step
+from lampnet.kept_memory import keep_memory
+from lampnet.prepared import prepared
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"
 GROUPS = {
-    "matrix products": ("aten::mm", "aten::addmm", "aten::bmm"),
-    "fused attention": ("flash_attention",),
+    "products with weights": ("aten::mm", "aten::addmm"),
+    "attention": ("bmm", "softmax", "flash_attention"),
     "layer norm": ("layer_norm",),
-    "dropout and residual sums": ("addcmul", "clamp", "sub_", "aten::to", "_to_copy"),
-    "copies": ("aten::copy_", "aten::cat", "clone"),
+    "dropout, residual sums, relu": ("addcmul", "clamp", "sub_", "aten::to", "_to_copy", "add_", "threshold", "mul_"),
+    "copies": ("aten::copy_", "aten::cat", "clone", "fill", "zero"),
     "optimiser": ("_fused_adamw", "_foreach", "lerp"),
 }
 
@@ -28,12 +30,14 @@ GROUPS = {
 def shares(width: int, train: bool) -> dict[str, float]:
     torch.set_num_threads(1)
     shape = SHAPES[0]
+    keep_memory()
     model = lamp(ModelConfig(width=width, evidence=()), shape)
     batch, truth = random_batch(shape, 32 if train else 16)
     if train:
         action = training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
-        action = prediction(model, lambda: model(batch, last_only=True))
+        ready = prepared(model.eval(), nodes=2**60)
+        action = prediction(ready, lambda: ready(batch, last_only=True))
     action()
     with profile(activities=[ProfilerActivity.CPU]) as taken:
         for _ in range(3 if train else 8):

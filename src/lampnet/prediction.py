@@ -12,6 +12,7 @@ import torch
 from lampnet import distributed
 from lampnet.batching import sorted_batches
 from lampnet.inputs.nodes import NodeRows
+from lampnet.kept_memory import keep_memory
 from lampnet.model import LaMP
 from lampnet.prepared import prepared
 
@@ -79,8 +80,10 @@ def predict_logits(model: LaMP, examples: Examples, batch_size: int = 0) -> np.n
     model.eval()
     lengths = examples.nodes.lengths()
     batches = sorted_batches(lengths, batch_size or rows_a_batch(model))[us.rank :: us.size]
-    # A few rows are answered sooner than a network is laid out.
-    ready = prepared(model, nodes=int(lengths.sum()) // us.size) if len(batches) > 1 else model
+    ready = model
+    if len(batches) > 1:  # a few rows are answered sooner than a network is laid out
+        keep_memory()
+        ready = prepared(model, nodes=int(lengths.sum()) // us.size)
     try:
         with torch.inference_mode():
             for rows in batches:

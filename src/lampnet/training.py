@@ -33,6 +33,7 @@ from lampnet.config import TrainingConfig
 from lampnet.decision import choose_paper_thresholds
 from lampnet.errors import CheckpointError, TrainingDiverged
 from lampnet.interrupts import signals_collected
+from lampnet.kept_memory import keep_memory
 from lampnet.loss import lamp_loss
 from lampnet.metrics import METRICS
 from lampnet.model import LaMP
@@ -130,6 +131,7 @@ class Trainer:
         """Train to the end of the schedule, the patience or the time budget."""
         if self.config.threads:
             torch.set_num_threads(self.config.threads)
+        keep_memory()
         torch.manual_seed(self.config.seed)
         if self.folder is not None:
             self._begin_in(self.folder, resume)

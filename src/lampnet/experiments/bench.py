@@ -17,10 +17,9 @@ from statistics import quantiles
 from typing import Any
 
 import torch
-from torch.nn.functional import linear
 
 from lampnet.config import ModelConfig
-from lampnet.experiments.bench_growth import measure_apart
+from lampnet.experiments.bench_growth import measure
 from lampnet.experiments.bench_networks import (
     SHAPES,
     PlainTransformer,
@@ -31,8 +30,9 @@ from lampnet.experiments.bench_networks import (
     training_step,
 )
 from lampnet.experiments.bench_rivals import batching, rivals
-from lampnet.experiments.bench_timing import interleaved, medians, ratio
+from lampnet.experiments.bench_timing import apart, in_turns, interleaved, medians, ratio
 from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
+from lampnet.kept_memory import keep_memory
 from lampnet.prediction import rows_a_batch
 from lampnet.prepared import prepared
 from lampnet.quantise import WORTH_IT, Int8Linear, quantised
@@ -56,19 +56,19 @@ def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1)
         for shape in (s for s in SHAPES if not quick or s.name in ("bibtex", "imdb")):
             for width in (128,) if quick else WIDTHS:
                 # The shape that the targets are about is measured longest.
-                seconds = 2.0 if quick or shape.name != "bibtex" else 8.0
-                for line in measure_shape(shape, width, seconds, _rows(shape, width)):
-                    results.append(line)
-                    say(sentence(line))
+                seconds = 2.0 if quick or shape.name != "bibtex" else 12.0
+                for one in (measure_training, measure_prediction):
+                    results.append(one(shape, width, seconds, _rows(shape, width)))
+                    say(sentence(results[-1]))
         say("single rows, start-up and memory")
         found: dict[str, Any] = {
             "results": results,
-            "latency": latency(100 if quick else 400),
+            "latency": apart(latency, 100 if quick else 400),
             "start_up": start_up(),
             "memory": memory(quick),
             "growth": [] if quick else growth(say),
-            "rivals": {"skipped": "only in the full bench"} if quick else rivals(say),
-            "batching": {"skipped": "only in the full bench"} if quick else batching(),
+            "rivals": {"skipped": "only in the full bench"} if quick else apart(rivals, say),
+            "batching": {"skipped": "only in the full bench"} if quick else apart(batching),
             "machine": machine(threads),
         }
     finally:
@@ -84,60 +84,104 @@ def _rows(shape: Shape, width: int) -> int:
     return 16 if shape.labels < 50 else 8 if shape.labels < 500 else 4
 
 
-def measure_shape(shape: Shape, width: int, seconds: float, rows: int = TRAIN_ROWS) -> list[dict[str, Any]]:
-    """Training and inference of one shape at one width beside the plain torch network."""
+class _Products:
+    """The machine's own matrix products at a width: as many as take a good part of a step, to meet what it meets."""
+
+    def __init__(self, config: ModelConfig, shape: Shape, rows: int) -> None:
+        keep_memory()
+        d = config.width
+        self.x, self.weight = torch.randn(rows * shape.labels, d), torch.randn(d, d)
+        self.count = max(1, round(0.1 * training_flops(config, shape.labels, shape.nodes) / (2 * shape.labels * d * d)))
+        self.flops = self.count * 2 * len(self.x) * d * d
+        self.int8 = Int8Linear(self.weight)
+        self.out = torch.empty_like(self.x)
+
+    def run(self) -> None:
+        for _ in range(self.count):
+            torch.mm(self.x, self.weight.T, out=self.out)
+
+    def run_int8(self) -> None:
+        for _ in range(self.count):
+            self.int8(self.x)
+
+
+def measure_training(shape: Shape, width: int, seconds: float, rows: int = TRAIN_ROWS) -> dict[str, Any]:
+    """Training steps of one shape at one width beside the plain torch network."""
     config = ModelConfig(width=width, evidence=())
-    ours = lamp(config, shape)
-    plain = PlainTransformer(config, shape.labels, shape.words, config.dropout)
-    bare = PlainTransformer(config, shape.labels, shape.words, 0.0)
-    batch, truth = random_batch(shape, rows)
-    x, weight = torch.randn(rows * shape.labels, width), torch.randn(width, width)
-    product_flops = 2 * x.shape[0] * width * width
-    lines = []
-    taken = interleaved(
+
+    def lampnet_step() -> Callable[[], None]:
+        keep_memory()  # as the trainer does
+        network, (batch, truth) = lamp(config, shape), random_batch(shape, rows)
+        return training_step(network, lambda: network(batch).stages, lambda: truth)
+
+    def torch_step(dropout: float) -> Callable[[], None]:
+        network = PlainTransformer(config, shape.labels, shape.words, dropout)
+        batch, truth = random_batch(shape, rows)
+        return training_step(network, lambda: network(batch), lambda: truth)
+
+    taken = in_turns(
         {
-            "product": lambda: linear(x, weight),
-            "lampnet": training_step(ours, lambda: ours(batch).stages, lambda: truth),
-            "torch": training_step(plain, lambda: plain(batch), lambda: truth),
-            "torch without dropout": training_step(bare, lambda: bare(batch), lambda: truth),
+            "product": lambda: _Products(config, shape, rows).run,
+            "lampnet": lampnet_step,
+            "torch": lambda: torch_step(config.dropout),
+            "torch without dropout": lambda: torch_step(0.0),
         },
         seconds,
     )
     needed = training_flops(config, shape.labels, shape.nodes) * rows
-    lines.append(_line(shape, width, "train", rows, taken, needed, product_flops))
-    lines[-1]["vs_torch_without_dropout"] = ratio(taken, "torch without dropout", "lampnet")
+    line = _line(shape, width, "train", rows, taken, needed, _Products(config, shape, rows).flops)
+    return line | {"vs_torch_without_dropout": ratio(taken, "torch without dropout", "lampnet")}
 
-    # As `predict_logits` does: laid out once, batches as large as the cache likes; the user predicts whole batches.
-    small = min(rows, rows_a_batch(ours))
+
+def measure_prediction(shape: Shape, width: int, seconds: float, rows: int = TRAIN_ROWS) -> dict[str, Any]:
+    """Predictions, as `predict_logits` makes them: laid out once, in batches as large as the cache likes.
+
+    The plain network is given all rows at once, as its user would; "kept" is the same in a process that keeps its
+    memory as lampnet's does.
+    """
+    config = ModelConfig(width=width, evidence=())
+    small = min(rows, rows_a_batch(lamp(config, shape)))
     while rows % small:
         small -= 1
-    pieces = [random_batch(shape, small, seed)[0] for seed in range(rows // small)]
-    ready, int8 = prepared(ours.eval(), nodes=MANY), quantised(ours, nodes=MANY)
-    int8_product = Int8Linear(weight)
-    taken = interleaved(
+
+    def lampnet_rows(int8: bool) -> Callable[[], None]:
+        keep_memory()  # as `predict_logits` does
+        network = lamp(config, shape).eval()
+        ready = quantised(network, nodes=MANY) if int8 else prepared(network, nodes=MANY)
+        pieces = [random_batch(shape, small, seed)[0] for seed in range(rows // small)]
+        return prediction(ready, lambda: [ready(piece, last_only=True) for piece in pieces])
+
+    def torch_rows(kept: bool) -> Callable[[], None]:
+        if kept:
+            keep_memory()
+        network = PlainTransformer(config, shape.labels, shape.words, config.dropout)
+        batch, _ = random_batch(shape, rows)
+        return prediction(network, lambda: network(batch))
+
+    taken = in_turns(
         {
-            "product": lambda: linear(x, weight),
-            "int8 product": lambda: int8_product(x),
-            "lampnet": prediction(ready, lambda: [ready(piece, last_only=True) for piece in pieces]),
-            "int8": prediction(int8, lambda: [int8(piece, last_only=True) for piece in pieces]),
-            "torch": prediction(plain, lambda: plain(batch)),
+            "product": lambda: _Products(config, shape, rows).run,
+            "int8 product": lambda: _Products(config, shape, rows).run_int8,
+            "lampnet": lambda: lampnet_rows(int8=False),
+            "int8": lambda: lampnet_rows(int8=True),
+            "torch": lambda: torch_rows(kept=False),
+            "torch kept": lambda: torch_rows(kept=True),
         },
         seconds,
     )
-    needed = forward_flops(config, shape.labels, shape.nodes) * rows
-    lines.append(_line(shape, width, "infer", rows, taken, needed, product_flops))
+    needed = forward_flops(config, shape.labels, shape.nodes)
+    line = _line(shape, width, "infer", rows, taken, needed * rows, _Products(config, shape, rows).flops)
     gain = ratio(taken, "product", "int8 product")
-    in_float = attention_flops(config, shape.labels, shape.nodes) / forward_flops(config, shape.labels, shape.nodes)
-    lines[-1] |= {
+    in_float = attention_flops(config, shape.labels, shape.nodes) / needed  # scores and weighted sums
+    return line | {
         "batch_rows": small,
+        "vs_torch_kept_memory": ratio(taken, "torch kept", "lampnet"),
         "int8_vs_torch": ratio(taken, "torch", "int8"),
         "int8_vs_float32": ratio(taken, "lampnet", "int8"),
         "int8_product_gain": gain,
-        # Scores and weighted sums stay in float32.
-        "int8_vs_torch_bound": lines[-1]["vs_torch_bound"] / (in_float + (1 - in_float) / gain),
+        "int8_vs_torch_bound": line["vs_torch_bound"] / (in_float + (1 - in_float) / gain),
         "int8_allowed": gain >= WORTH_IT,
     }
-    return lines
 
 
 def _line(
@@ -201,13 +245,11 @@ def start_up() -> dict[str, float]:
 def memory(quick: bool) -> list[dict[str, Any]]:
     """Peak memory at Bibtex's shape, each in its own process."""
     shape = SHAPES[0]
-    return measure_apart(
-        [
-            {"labels": shape.labels, "nodes": shape.nodes, "width": width, "rows": rows, "train": train}
-            for width in ((128,) if quick else (128, 512))
-            for rows, train in ((TRAIN_ROWS, True), (16, False), (1, False))
-        ]
-    )
+    return [
+        apart(measure, labels=shape.labels, nodes=shape.nodes, width=width, rows=rows, train=train)
+        for width in ((128,) if quick else (128, 512))
+        for rows, train in ((TRAIN_ROWS, True), (16, False), (1, False))
+    ]
 
 
 def growth(say: Say) -> list[dict[str, Any]]:
@@ -219,12 +261,13 @@ def growth(say: Say) -> list[dict[str, Any]]:
     points += [{"labels": 159, "nodes": n, "rows": 8} for n in (16, 64, 256, 1024, 2048)]
     points += [{"labels": 30_000, "nodes": 64, "rows": 32, "candidates": 200, "train": True}]
     points += [{"labels": 30_000, "nodes": 64, "rows": SPARSE_ROWS, "edges_a_label": 20, "train": True}]
-    say(f"growth: {len(points)} networks")
-    found = measure_apart(points)
-    for line in found:
-        told = line.get("failed") or f"{line['rows_per_second']:.1f} rows/s, {line['peak_mb']:.0f} MB"
-        kind = " train" if line.get("train") or line.get("mode") == "train" else ""
-        say(f"growth L={line['labels']} S={line['nodes']} m={line.get('candidates') or 'all'}{kind}: {told}")
+    found = []
+    for point in points:
+        found.append(apart(measure, **point))
+        line = found[-1]
+        kind = "candidates" if line["candidates"] else "edges" if line["edges_a_label"] else "all"
+        told = f"{line['rows_per_second']:.1f} rows/s, {line['peak_mb']:.0f} MB"
+        say(f"growth L={line['labels']} S={line['nodes']} {kind} {line['mode']}: {told}")
     return found
 
 

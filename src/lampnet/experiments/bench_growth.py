@@ -1,49 +1,23 @@
-"""Time and peak memory of networks, each in a process of its own: memory that others left does not count.
-
-python -m lampnet.experiments.bench_growth '[{"labels": 30000, "nodes": 64, "candidates": 200, ...}, ...]'
-"""
+"""Time and peak memory of one network; for a process of its own, or memory that others left would count."""
 
 from __future__ import annotations
 
-import json
-import multiprocessing
-import subprocess
+import resource
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from scipy import sparse
+
+from lampnet.config import ModelConfig
+from lampnet.experiments import bench_networks as networks
+from lampnet.label_attention import LabelGraph
+from lampnet.prepared import prepared
+
 WORDS = 5000
-
-
-def measure_apart(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Measure each point in a new process; see `measure` for what it takes and gives."""
-    done = subprocess.run(
-        [sys.executable, "-m", "lampnet.experiments.bench_growth", json.dumps(points)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return [{**point, "failed": reason} for point in points]
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
-
-
-def _measure_forked(point: dict[str, Any]) -> dict[str, Any]:
-    """In a copy of this process, which has imported everything and computed nothing."""
-    context = multiprocessing.get_context("fork")
-    receives, sends = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: sends.send(measure(**point)))
-    child.start()
-    sends.close()
-    try:
-        result: dict[str, Any] = receives.recv()
-    except EOFError:
-        result = {**point, "failed": "the process ended early"}
-    child.join()
-    return result
 
 
 def measure(
@@ -60,15 +34,6 @@ def measure(
 
     edges_a_label  0 for a full graph, else a random sparse one
     """
-    import numpy as np
-    import torch
-    from scipy import sparse
-
-    from lampnet.config import ModelConfig
-    from lampnet.experiments import bench_networks as networks
-    from lampnet.label_attention import LabelGraph
-    from lampnet.prepared import prepared
-
     torch.set_num_threads(threads)
     graph = None
     if edges_a_label:
@@ -115,15 +80,9 @@ def measure(
 
 
 def _peak() -> float:
-    """Peak resident memory of this process so far, MB; getrusage would tell the parent's."""
+    """Peak resident memory of this process so far, MB."""
+    if sys.platform != "linux":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    # getrusage would tell the parent's peak where that was higher.
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
-
-
-if __name__ == "__main__":
-    import torch
-
-    from lampnet.experiments import bench_networks as networks  # noqa: F401 (the copies have it)
-
-    torch.set_num_threads(1)
-    print(json.dumps([_measure_forked(point) for point in json.loads(sys.argv[1])]))
