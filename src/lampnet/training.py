@@ -229,9 +229,10 @@ class Trainer:
         if self.model.config.node_dropout and getattr(self.model.embedding, "thin_before", True):
             batch = batch.thinned(self.model.config.node_dropout, self.model.random)
         truth_BL = targets_BL[torch.from_numpy(own)]
-        must_BL = truth_BL > 0 if self.model.config.candidates else None
         with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            output = self.network(batch, self.train.opinions(rows[own]), must_BL=must_BL)
+            # Candidates are chosen as for new rows. Were the true labels always among them, an unlikely candidate
+            # would give itself away as true, and the network would learn to raise unlikely labels.
+            output = self.network(batch, self.train.opinions(rows[own]))
         stages = [stage.float() for stage in output.stages]
         if self.model.config.candidates and output.opinion is not None:
             stages.insert(0, output.opinion.float())
