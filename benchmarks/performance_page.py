@@ -36,12 +36,17 @@ def table(head: list[str], rows: list[list[Any]]) -> str:
     return "\n".join(lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows]) + "\n"
 
 
-def verdict(reached: float, wanted: float, bound: float | None = None) -> str:
-    if reached >= wanted:
+def verdict(reached: list[float], wanted: float, bound: float) -> str:
+    good = sum(value >= wanted for value in reached)
+    if good == len(reached):
         return "met"
-    if bound is not None and wanted > bound:
-        return "above the bound"
-    return "not met"
+    if good:
+        return f"met in {good} of {len(reached)} runs"
+    return "not met, above the measured bound" if wanted > bound else "not met"
+
+
+def shown(values: list[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
 
 
 def speed_section(results: list[dict[str, Any]]) -> str:
@@ -57,43 +62,57 @@ def speed_section(results: list[dict[str, Any]]) -> str:
             f"{line['vs_torch_without_dropout']:.2f}" if "vs_torch_without_dropout" in line else "",
             f"{line['vs_torch_kept_memory']:.2f}" if "vs_torch_kept_memory" in line else "",
             f"{line['int8_vs_torch']:.2f}" if "int8_vs_torch" in line else "",
-            f"{line['int8_vs_torch_bound']:.2f}" if "int8_vs_torch_bound" in line else "",
         ]
         for line in results
     ]
     head = ["shape", "d", "mode", "rows/s", "utilisation", "x torch", "bound"]
-    head += ["x torch without dropout", "x torch that keeps memory", "int8 x torch", "int8 bound"]
+    head += ["x torch without dropout", "x torch that keeps memory", "int8 x torch"]
     return table(head, rows)
 
 
-def target_section(results: list[dict[str, Any]]) -> str:
+def target_section(bench: dict[str, Any], again: dict[str, Any], second: dict[str, Any]) -> str:
+    """All runs of Bibtex's shape; `second` is beside a plain network that kept its memory."""
+
+    def line(run: dict[str, Any], mode: str, width: int) -> dict[str, Any]:
+        found = (e for e in run["results"] if (e["shape"], e["mode"], e["width"]) == ("bibtex", mode, width))
+        return next(found)
+
     rows = []
-    for line in results:
-        if line["shape"] != "bibtex" or (line["mode"], line["width"]) not in TARGETS:
-            continue
-        wanted, share = TARGETS[line["mode"], line["width"]]
-        what = "training" if line["mode"] == "train" else "exact inference"
-        reached, bound = line["vs_torch"], line["vs_torch_bound"]
-        rows.append(
-            [
-                f"{what}, d={line['width']}",
-                "x torch",
-                wanted,
-                f"{reached:.2f}",
-                f"{bound:.2f}",
-                verdict(reached, wanted, bound),
-            ]
+    for (mode, width), (wanted, share) in TARGETS.items():
+        what = f"{'training' if mode == 'train' else 'exact inference'}, d={width}"
+        runs = [line(bench, mode, width)] + ([line(again, mode, width)] if mode == "infer" else [])
+        kept = [e["vs_torch_kept_memory"] for e in runs if mode == "infer"] + [line(second, mode, width)["vs_torch"]]
+        if (mode, width) == ("train", 128):  # the line before the mistake
+            runs, kept = [*runs, line(second, mode, width)], []
+        reached, bound = (
+            [e["vs_torch"] for e in runs],
+            max(e["vs_torch_bound"] for e in (*runs, line(second, mode, width))),
         )
+        judged = verdict(reached, wanted, bound)
+        rows.append([what, "x torch", wanted, shown(reached), shown(kept), f"{bound:.2f}", judged])
         if share is not None:
-            used = line["utilisation"]
-            rows.append(
-                [f"{what}, d={line['width']}", "utilisation", share, f"{used:.2f}", "1", verdict(used, share, 1.0)]
-            )
-        if line["mode"] == "infer" and line["width"] >= INT8_FROM_WIDTH:
-            reached, bound = line["int8_vs_torch"], line["int8_vs_torch_bound"]
-            cells = [INT8_TARGET, f"{reached:.2f}", f"{bound:.2f}", verdict(reached, INT8_TARGET, bound)]
-            rows.append([f"int8 inference, d={line['width']}", "x torch", *cells])
-    return table(["what", "measure", "wanted", "reached", "bound", ""], rows)
+            used = [line(run, mode, width)["utilisation"] for run in (bench, second)]
+            rows.append([what, "utilisation", share, shown(used), "", "1", verdict(used, share, 1.0)])
+        if mode == "infer" and width >= INT8_FROM_WIDTH:
+            int8 = [e["int8_vs_torch"] for e in runs]
+            beside_kept, bound = line(second, mode, width)["int8_vs_torch"], runs[-1]["int8_vs_torch_bound"]
+            cells = [INT8_TARGET, shown(int8), f"{beside_kept:.2f}", f"{bound:.2f}", verdict(int8, INT8_TARGET, bound)]
+            rows.append([f"int8 inference, d={width}", "x torch", *cells])
+    return table(["what", "measure", "wanted", "reached", "beside torch that keeps memory", "bound", ""], rows)
+
+
+def kept_verdict(bench: dict[str, Any], again: dict[str, Any], second: dict[str, Any]) -> str:
+    """Which inference targets hold, in all runs, beside a plain network that keeps its memory."""
+    held = []
+    for (mode, width), (wanted, _) in TARGETS.items():
+        lines = [
+            (entry["vs_torch"] if run is second else entry["vs_torch_kept_memory"])
+            for run in (bench, again, second)
+            for entry in run["results"]
+            if (entry["shape"], entry["mode"], entry["width"]) == ("bibtex", mode, width) and mode == "infer"
+        ]
+        held += [str(width)] if lines and min(lines) >= wanted else []
+    return f"the inference targets are met at {' and '.join(held)} only" if held else "no inference target is met"
 
 
 def int8_section(results: list[dict[str, Any]]) -> str:
@@ -115,7 +134,9 @@ def int8_section(results: list[dict[str, Any]]) -> str:
 def candidate_section(found: dict[str, Any]) -> str:
     rows = []
     for entry in found.values():
-        exact = found.get(entry["data"], entry)["example_f1"]["exact"]
+        reference = found.get(entry["data"], entry)
+        # A network that learned among candidates only says little when all labels talk: it is no reference.
+        exact = None if reference["trained_with_candidates"] else reference["example_f1"]["exact"]
         for way, score in entry["example_f1"].items():
             rows.append(
                 [
@@ -124,13 +145,19 @@ def candidate_section(found: dict[str, Any]) -> str:
                     entry["candidates"] if "candidates" in way else "all",
                     "int8" if "int8" in way else "float32",
                     f"{score:.4f}",
-                    f"{100 * (score - exact):+.2f}",
+                    "no reference" if exact is None else f"{100 * (score - exact):+.2f}",
                     f"{entry['times_faster_than_exact'][way]:.2f}",
                     f"{entry['rows_per_second'][way]:.0f}",
                 ]
             )
     head = ["data", "labels in training", "labels in prediction", "products"]
     return table([*head, "test example-F1", "points", "x exact", "rows/s"], rows)
+
+
+def bibtex_cost(found: dict[str, Any]) -> str:
+    scores = found["bibtex"]["example_f1"]
+    lost = 100 * (scores["exact"] - scores["candidates"])
+    return f"on Bibtex {lost:.2f} points are lost, {'as wanted' if lost <= 0.3 else 'more than wanted'}"
 
 
 def profile_section(found: list[dict[str, Any]]) -> str:
@@ -178,7 +205,7 @@ def batching_section(found: dict[str, Any]) -> str:
     if "skipped" in found:
         return f"- batches of Reuters: {found['skipped']}"
     return (
-        f"- Reuters ({found['rows']} rows): {found['padding_share']:.1%} of the node places are padding "
+        f"- Reuters ({found['rows']} rows): {found['padding_share']:.2%} of the node places are padding "
         f"(wanted: under 5%), and making batches takes {found['loading_share']:.1%} of a step (wanted: under 3%)"
     )
 
@@ -202,17 +229,19 @@ def plots(points: list[dict[str, Any]]) -> None:
             if line:
                 x = [p[axis] for p in line]
                 panes[0].loglog(x, [1e3 / p["rows_per_second"] for p in line], marker="o", label=kind)
-                panes[1].loglog(x, [p["peak_mb"] for p in line], marker="o", label=kind)
+                panes[1].semilogx(x, [p["peak_mb"] for p in line], marker="o", label=kind)
         for pane, unit in zip(panes, ("ms a row", "peak MB of the process"), strict=True):
             pane.set(xlabel=name, ylabel=unit)
             pane.legend(fontsize=8)
+        panes[1].set_ylim(bottom=0)
         figure.tight_layout()
         figure.savefig(DOCS / f"growth_{name}.svg", metadata={"Date": None})
         plt.close(figure)
 
 
 def main() -> None:
-    bench, candidates, profile = read("bench"), read("candidates"), read("profile")
+    bench, again, second = read("bench"), read("bench_prediction"), read("bench_second")
+    candidates, profile = read("candidates"), read("profile")
     if bench["growth"]:
         plots(bench["growth"])
     rivals = bench["rivals"]
@@ -234,15 +263,25 @@ though they can still take the caches. Machine: {machine_sentence(bench)}.
 ## Targets, and what stands in the way
 
 *Bound*: the ratio that a network would reach which did nothing but its necessary products, at the rate of the machine's
-own matrix product in the same run. A target above its bound cannot be reached on this machine by any arrangement of
-those products.
+own matrix product in the same run (the highest of the runs; each is as uncertain as the ratios are). A target well
+above its bound cannot be reached on this machine by any arrangement of those products.
 
-{target_section(bench["results"])}
+All runs are shown: the whole bench (`bench.json`), predictions at this shape once more (`bench_prediction.json`) and a
+second whole bench (`bench_second.json`). In the latter the plain network's process kept its freed memory from the second
+line on, by a mistake in the bench that has been mended, so its ratios stand in that column. In the first the rate of
+int8 products was taken too low, so the bound of int8 is that of the repeated predictions.
+
+How inference compares depends on the allocator. Beside a plain script in a process of its own, much of the gain is that
+lampnet's smaller batches and kept memory spare it the page faults of large arrays; a script that keeps its memory too
+(or has trained in the same process) is nearer, as the column shows: beside it {kept_verdict(bench, again, second)}. The
+machine was busy with other programs during all runs; repeated ratios differ by a tenth and more.
+
+{target_section(bench, again, second)}
 
 What stands between a ratio and its bound is in [where the time goes](#where-the-time-goes-bibtexs-shape-one-thread):
-attention with heads of d/4 numbers, whose small products and exponentials run at about half the rate of large products
-({attention_share(128):.0%} of the operations at width 128, {attention_share(512):.0%} at 512), and layer norms, dropout
-and residual sums, which are passes over memory. The int8 targets were set for a processor with VNNI; this one has
+attention with heads of d/4 numbers, small products and exponentials that take more of the time than of the operations
+({attention_share(128):.0%} of these at width 128, {attention_share(512):.0%} at 512), and layer norms, dropout and
+residual sums, which are passes over memory. The int8 targets were set for a processor with VNNI; this one has
 {bench["machine"]["vector_width"]} only, where an 8-bit product gains what the [table](#candidates-and-int8) shows.
 
 ## Beside a plain torch network
@@ -270,12 +309,17 @@ each to the equations written out: the losses of fifty training steps, every gra
 
 Scores of the test rows with the threshold that validation rows chose for the model as trained; *points* against the
 exact model. Candidates are the labels of a row with the best first opinions (the evidence); all others keep theirs.
+Wanted, with 40 candidates on Bibtex and 200 on Delicious: 3 times the speed of the exact model at a cost of at most 0.3
+points. The speed is reached on both; {bibtex_cost(candidates)}. A network that was trained among candidates (Delicious, by default) falls apart
+when all labels talk, so its exact score is no reference, and what candidates cost on Delicious is not known: it would
+take a network trained with all its labels. Both networks were trained when true labels were still forced among the
+candidates in training, which lampnet no longer does.
 
 {candidate_section(candidates)}
 
 int8 is measured when a model is loaded and refused, with the reason, where a product gains less than 1.15x.
 
-{int8_section(bench["results"])}
+{int8_section(again["results"])}
 
 ## Other methods (Bibtex, {rivals.get("fit_rows", 0)} training rows, {rivals.get("test_rows", 0)} rows predicted)
 
@@ -302,7 +346,8 @@ int8 is measured when a model is loaded and refused, with the reason, where a pr
 A batch of 32 rows over a sparse graph of 30,000 labels is trained in parts (`training.accumulate`); the memory is that
 of one part.
 
-The whole bench took {bench["seconds"] / 60:.1f} minutes by the clock.
+The second whole bench took {second["processor_seconds"] / 60:.1f} minutes of processor time,
+{second["seconds"] / 60:.1f} minutes by the clock of a machine that other programs shared.
 """
     (DOCS / "performance.md").write_text(page)
 

@@ -2,7 +2,7 @@
 
 Everything is a ratio of times taken in turns in one run. `run` returns plain data:
 `results` (a line a shape, width and mode), `rivals`, `latency`, `start_up`, `memory`, `growth`, `batching`,
-`machine`, `seconds`.
+`machine`, `seconds` by the clock and `processor_seconds`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1)
         }
     finally:
         torch.set_num_threads(before)
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     found["seconds"] = time.monotonic() - began
+    found["processor_seconds"] = sum(part.ru_utime + part.ru_stime for part in used)
     return found
 
 
@@ -85,16 +87,27 @@ def _rows(shape: Shape, width: int) -> int:
 
 
 class _Products:
-    """The machine's own matrix products at a width: as many as take a good part of a step, to meet what it meets."""
+    """The machine's own matrix products at a width: as many as take a good part of a step, to meet what it meets.
+
+    To be made in a process of its own: its memory is kept, which must not reach what it is compared with.
+    """
 
     def __init__(self, config: ModelConfig, shape: Shape, rows: int) -> None:
         keep_memory()
         d = config.width
         self.x, self.weight = torch.randn(rows * shape.labels, d), torch.randn(d, d)
-        self.count = max(1, round(0.1 * training_flops(config, shape.labels, shape.nodes) / (2 * shape.labels * d * d)))
-        self.flops = self.count * 2 * len(self.x) * d * d
+        self.count = self.number(config, shape)
         self.int8 = Int8Linear(self.weight)
         self.out = torch.empty_like(self.x)
+
+    @staticmethod
+    def number(config: ModelConfig, shape: Shape) -> int:
+        one = 2 * shape.labels * config.width**2
+        return max(1, round(0.1 * training_flops(config, shape.labels, shape.nodes) / one))
+
+    @classmethod
+    def flops(cls, config: ModelConfig, shape: Shape, rows: int) -> int:
+        return cls.number(config, shape) * 2 * rows * shape.labels * config.width**2
 
     def run(self) -> None:
         for _ in range(self.count):
@@ -129,7 +142,7 @@ def measure_training(shape: Shape, width: int, seconds: float, rows: int = TRAIN
         seconds,
     )
     needed = training_flops(config, shape.labels, shape.nodes) * rows
-    line = _line(shape, width, "train", rows, taken, needed, _Products(config, shape, rows).flops)
+    line = _line(shape, width, "train", rows, taken, needed, _Products.flops(config, shape, rows))
     return line | {"vs_torch_without_dropout": ratio(taken, "torch without dropout", "lampnet")}
 
 
@@ -170,7 +183,7 @@ def measure_prediction(shape: Shape, width: int, seconds: float, rows: int = TRA
         seconds,
     )
     needed = forward_flops(config, shape.labels, shape.nodes)
-    line = _line(shape, width, "infer", rows, taken, needed * rows, _Products(config, shape, rows).flops)
+    line = _line(shape, width, "infer", rows, taken, needed * rows, _Products.flops(config, shape, rows))
     gain = ratio(taken, "product", "int8 product")
     in_float = attention_flops(config, shape.labels, shape.nodes) / needed  # scores and weighted sums
     return line | {
