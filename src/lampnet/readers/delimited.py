@@ -9,6 +9,8 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +24,7 @@ from lampnet.readers.table_columns import RawTable
 
 _FIELD_LIMIT = 1 << 27
 _BLOCK = 1 << 20  # bytes; larger blocks fall out of the processor's cache
+_READERS = 2  # pieces of a table of numbers that are read at the same time
 
 
 def read_delimited(path: Path, on_bad_row: str, max_bytes: int) -> RawTable:
@@ -80,12 +83,13 @@ def _all_numbers(path: Path, raw: bytes, head_end: int) -> RawTable | None:
     signs = np.frombuffer(raw, dtype=np.uint8)[head_end:]
     values = np.empty((np.count_nonzero(signs == ord("\n")), len(names)))
     done = 0
-    for text in _pieces(raw, _BLOCK, head_end):
-        block = number_rows(text, len(names))
-        if block is None or (block > LARGEST).any() or (block < -LARGEST).any():
-            return _numbers_by_line(path, names, raw[head_end:])
-        values[done : done + len(block)] = block
-        done += len(block)
+    # NumPy and pyarrow let go of the interpreter while they work, so that two pieces are read at a time.
+    with ThreadPoolExecutor(_READERS) as readers:
+        for block in readers.map(partial(number_rows, columns=len(names)), _pieces(raw, _BLOCK, head_end)):
+            if block is None or (block > LARGEST).any() or (block < -LARGEST).any():
+                return _numbers_by_line(path, names, raw[head_end:])
+            values[done : done + len(block)] = block
+            done += len(block)
     _check_names(path, names)
     return RawTable(path, names, tuple(values.T), range(2, len(values) + 2), values)
 
