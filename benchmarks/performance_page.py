@@ -267,9 +267,9 @@ own matrix product in the same run (the highest of the runs; each is as uncertai
 above its bound cannot be reached on this machine by any arrangement of those products.
 
 All runs are shown: the whole bench (`bench.json`), predictions at this shape once more (`bench_prediction.json`) and a
-second whole bench (`bench_second.json`). In the latter the plain network's process kept its freed memory from the second
-line on, by a mistake in the bench that has been mended, so its ratios stand in that column. In the first the rate of
-int8 products was taken too low, so the bound of int8 is that of the repeated predictions.
+second whole bench (`bench_second.json`). In the latter the plain network's process kept its freed memory from the
+second line on, by a mistake in the bench that has been mended, so its ratios stand in that column. In the first the
+rate of int8 products was taken too low, so the bound of int8 is that of the repeated predictions.
 
 How inference compares depends on the allocator. Beside a plain script in a process of its own, much of the gain is that
 lampnet's smaller batches and kept memory spare it the page faults of large arrays; a script that keeps its memory too
@@ -310,7 +310,8 @@ each to the equations written out: the losses of fifty training steps, every gra
 Scores of the test rows with the threshold that validation rows chose for the model as trained; *points* against the
 exact model. Candidates are the labels of a row with the best first opinions (the evidence); all others keep theirs.
 Wanted, with 40 candidates on Bibtex and 200 on Delicious: 3 times the speed of the exact model at a cost of at most 0.3
-points. The speed is reached on both; {bibtex_cost(candidates)}. A network that was trained among candidates (Delicious, by default) falls apart
+points. The speed is reached on both; {bibtex_cost(candidates)}.
+A network that was trained among candidates (Delicious, by default) falls apart
 when all labels talk, so its exact score is no reference, and what candidates cost on Delicious is not known: it would
 take a network trained with all its labels. Both networks were trained when true labels were still forced among the
 candidates in training, which lampnet no longer does.
