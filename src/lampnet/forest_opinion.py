@@ -153,7 +153,7 @@ def _mixtures(Y_nL: np.ndarray, prior: np.ndarray, seed: int) -> np.ndarray:
     """What the trees try to tell apart: the labels, rare ones raised, or random mixtures of many."""
     weighed = (Y_nL - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
     if Y_nL.shape[1] <= MIXTURES:
-        return weighed
+        return np.asarray(weighed)
     mix = np.random.default_rng(seed).normal(size=(Y_nL.shape[1], MIXTURES)) / np.sqrt(MIXTURES)
     return np.asarray(weighed @ mix)
 
@@ -169,7 +169,7 @@ def _varying_most(X: Features) -> np.ndarray:
         return np.arange(n_features)
     squares = X.multiply(X) if sparse.issparse(X) else X * X
     variance = np.asarray(squares.sum(axis=0)).ravel() / n - (np.asarray(X.sum(axis=0)).ravel() / n) ** 2
-    return np.sort(np.argsort(-variance, kind="stable")[:MOST_FEATURES])
+    return np.asarray(np.sort(np.argsort(-variance, kind="stable")[:MOST_FEATURES]))
 
 
 def _dense(X: Features, columns: np.ndarray) -> np.ndarray:
