@@ -109,6 +109,13 @@ def for_prediction(model: LaMP, precision: str = "float32", candidates: int | No
         raise ConfigError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
     if candidates is not None and candidates < 0:
         raise ConfigError(f"candidates={candidates} must be at least 0; 0 lets all labels take part")
+    learned = model.config.candidates
+    if candidates is not None and 0 < learned < model.n_labels and not 0 < candidates <= learned:
+        # Messages among many more labels than it ever heard drown what a network has learned.
+        raise ConfigError(
+            f"candidates={candidates} came to a network that learned with {learned} labels a row; give 1 to {learned}, "
+            "or train with model.candidates=0 to let all labels take part"
+        )
     if precision == "int8":
         gain = int8_gain(model.config.width)
         if gain < WORTH_IT:

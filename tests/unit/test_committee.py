@@ -102,6 +102,14 @@ def test_one_network_is_no_committee_and_members_are_made_ready_one_by_one() -> 
     assert [network.candidates for network in single] == [0, 0, 0], "the trained ones are left as they are"
 
 
+def test_more_candidates_than_a_network_learned_with_are_refused() -> None:
+    learned_with_four = Committee(members(4))
+    assert networks_of(made_ready(learned_with_four, "float32", 3))[0].candidates == 3
+    for candidates in (0, 5, L):
+        with pytest.raises(ConfigError, match="learned with 4 labels a row; give 1 to 4"):
+            made_ready(learned_with_four, "float32", candidates)
+
+
 def dataset(n: int = 90) -> Dataset:
     random = np.random.default_rng(0)
     labels = np.float32(random.random((n, 4)) < 0.3)
