@@ -37,6 +37,7 @@ from lampnet.kept_memory import keep_memory
 from lampnet.loss import lamp_loss
 from lampnet.metrics import METRICS
 from lampnet.model import LaMP
+from lampnet.optimiser import make_optimiser
 from lampnet.prediction import Examples, predict_logits, probabilities
 
 STEPS_BACK = 3
@@ -119,7 +120,7 @@ class Trainer:
         self.callback = callback if callback is not None and self.team.leads else (lambda event, progress: None)
         self.progress = Progress(network=place[0], networks=place[1], epochs=config.epochs)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
-        self.optimiser = _optimiser(self.parameters, config)
+        self.optimiser = make_optimiser(self.parameters, config)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
         self.best: list[Tensor] = []
         self.batches_an_epoch = math.ceil(len(train) / config.batch_size)
@@ -395,15 +396,3 @@ class Trainer:
         more_time = self.progress.status == "time budget" and not 0 < budget <= self.progress.seconds
         if self.progress.status == "interrupted" or more_time:
             self.progress.status = "running"
-
-
-def _optimiser(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
-    kind = torch.optim.AdamW if config.optimiser == "adamw" else torch.optim.Adam
-    # Vectors and biases (norms, gates) are not decayed: only matrices grow without need.
-    matrices = [p for p in parameters if p.ndim > 1]
-    others = [p for p in parameters if p.ndim <= 1]
-    groups = [
-        {"params": matrices, "weight_decay": config.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return kind([g for g in groups if g["params"]], lr=config.learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
