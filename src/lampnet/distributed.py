@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
 from lampnet.errors import CheckpointError
@@ -70,7 +71,7 @@ def joined() -> Iterator[Team]:
         return
     store, rank, size = next(rendezvous("env://", timeout=LONGEST_WAIT))
     # A run that was started again must not find the addresses of the processes before it.
-    store = dist.PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
+    store = PrefixStore(f"start-{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}", store)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=LONGEST_WAIT)
     try:
         yield team()
