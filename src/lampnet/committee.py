@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -123,7 +123,7 @@ def _rows_and_columns(attention_BHMX: Tensor, order_BM: Tensor) -> Tensor:
 
 def networks_of(network: LaMP | Committee) -> list[LaMP]:
     """The single networks that a model is made of."""
-    return list(network.members) if isinstance(network, Committee) else [network]  # type: ignore[arg-type]
+    return cast(list[LaMP], list(network.members)) if isinstance(network, Committee) else [network]
 
 
 def heard_as_one(networks: Sequence[LaMP]) -> LaMP | Committee:

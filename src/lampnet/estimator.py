@@ -25,7 +25,7 @@ from lampnet.dataset import Dataset, Splits
 from lampnet.duration import seconds_of
 from lampnet.errors import ConfigError, DataError, ModelFolderError, did_you_mean
 from lampnet.fitted import FittedModel
-from lampnet.fitting import fit
+from lampnet.fitting import VALIDATION_FRACTION, fit
 from lampnet.label_graph import GRAPHS
 from lampnet.metrics import METRICS
 from lampnet.run_folder import feature_steps
@@ -65,8 +65,10 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns, dna, molecule (SMILES are not told from text: say so), image.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
-    validation_fraction : float
-        The share of the rows that is set aside to choose the best epoch and the decisions.
+    validation_fraction : float, optional
+        The share of the rows that is set aside to choose the best epoch and the decisions, for a single network.
+        By default a committee of networks judges all rows, each by one that did not learn from it (up to 25,000
+        rows), or a tenth is set aside.
     settings : dict, optional
         Any further setting by its dotted name, e.g. ``{"training.weight_decay": 0.1}``.
     random_state : int, RandomState or None
@@ -110,7 +112,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         time_budget: float | str | None = None,
         input_kind: str = "auto",
         metric: str = "example_f1",
-        validation_fraction: float = 0.1,
+        validation_fraction: float | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: Any = 0,
         n_jobs: int | None = None,
@@ -163,11 +165,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
         config, edges = self._graph(config, targets)
         data = as_dataset(X, kind, labels=targets.labels, label_names=targets.names)
-        if not 0 < self.validation_fraction < 1:
-            raise ConfigError(f"validation_fraction={self.validation_fraction} must be between 0 and 1")
+        fraction = self.validation_fraction
+        if fraction is not None:
+            if not 0 < fraction < 1:
+                raise ConfigError(f"validation_fraction={fraction} must be between 0 and 1")
+            config = config.updated({"training.folds": 1})
         options: dict[str, Any] = {"label_edges": edges, "callback": self._report, "say": self._say}
         try:
-            model = fit(Splits(train=data), config, validation_fraction=self.validation_fraction, **options)
+            model = fit(Splits(train=data), config, validation_fraction=fraction or VALIDATION_FRACTION, **options)
         except Stopped as stopped:
             if stopped.signal_number != signal.SIGINT or stopped.model is None:
                 raise KeyboardInterrupt from stopped

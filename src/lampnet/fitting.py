@@ -34,7 +34,6 @@ from lampnet.label_graph import label_graph
 from lampnet.metrics import five_metrics
 from lampnet.model import LaMP
 from lampnet.prediction import Examples, probabilities
-from lampnet.shards import one_below_the_other, take_rows
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
@@ -135,6 +134,7 @@ def _fit(
         say("choosing the decisions on rows that were not learned from")
         # A run that was asked to end may hand over fewer networks than it was to have.
         own = config.updated({"training.folds": len(networks)})
+        known, proba = (np.concatenate(pieces) for pieces in zip(*checked, strict=True))
         model = FittedModel(
             config=own,
             label_names=train.label_names,
@@ -142,11 +142,9 @@ def _fit(
             evidence=plan.evidence,
             graph=graph if config.label_graph not in ("full", "edgeless") else None,
             network=heard_as_one(networks),
-            decisions=None,  # type: ignore[arg-type]  # chosen below, from this very model
+            decisions=choose_decisions(known, proba, seed=seed),
             frequencies=frequencies,
         )
-        known, proba = (np.concatenate(pieces) for pieces in zip(*checked, strict=True))
-        model.decisions = choose_decisions(known, proba, seed=seed)
         model.facts = {"data": train.name, "rows": plan.rows} | run_facts(model, told, known, proba)
         model.valid_truth, model.valid_proba = known, proba
         if plan.refit is not None:
@@ -212,8 +210,8 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
     ]
     parts = []
     for rest, own in parts_of(len(train), config.training.folds, config.training.seed):
-        learn = one_below_the_other([take_rows(view, rest) for view in views])
-        parts.append(_Part(learn, [take_rows(view, own) for view in views]))
+        learn = Examples.joined([view.take(rest) for view in views])
+        parts.append(_Part(learn, [view.take(own) for view in views]))
     return _Plan(train, truth, encoder, evidence, parts, {"train": len(train), "valid": 0})
 
 
@@ -249,7 +247,7 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
 
     again = refit if evidence is not None and config.training.refit_opinions else None
     rows = {"train": len(train), "valid": len(valid)}
-    return _Plan(train, truth, encoder, evidence, [_Part(one_below_the_other(seen), views)], rows, again)
+    return _Plan(train, truth, encoder, evidence, [_Part(Examples.joined(seen), views)], rows, again)
 
 
 def check_training_rows(train: Dataset) -> None:

@@ -48,6 +48,7 @@ def fused(module: MessagePassing, v: Tensor, senders: Tensor | None, neighbours:
         bias=None if by_row or neighbours.bias is None else neighbours.bias.to(v.dtype),
         eps=module.message_norm.eps,
     )
+    # Torch gives `apply` no types.
     result: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
         plan, v, senders, *bits,
         module.W_q.weight, module.W_u.weight, module.W_v.weight, module.W_c.weight,

@@ -149,6 +149,7 @@ class LabelGraph(nn.Module):
     def forward(self, q_BHLC: Tensor, u_BHLC: Tensor, v_BHLC: Tensor, record: bool) -> tuple[Tensor, Tensor | None]:
         """Attention along the edges only: memory and time by the edges."""
         q, u, v = (x.float() for x in (q_BHLC, u_BHLC, v_BHLC))
+        # Torch gives `apply` no types.
         message_BHLC, alpha_BHE = _AlongEdges.apply(q, u, v, self.edges)  # type: ignore[no-untyped-call]
         weights = torch.stack([self._dense(alpha_HE) for alpha_HE in alpha_BHE]) if record else None
         return message_BHLC.to(q_BHLC.dtype), weights

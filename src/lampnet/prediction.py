@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,22 @@ class Examples:
         """targets_BL of these rows."""
         part = self.targets[rows]
         return torch.from_numpy(np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32))
+
+    def take(self, rows: np.ndarray) -> Examples:
+        """These rows, copied into memory; labels dense (n, L)."""
+        evidence = None if self.evidence is None else self.evidence[rows]
+        return Examples(nodes=self.nodes.take(rows), targets=self.truth(rows).numpy(), evidence=evidence)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Examples]) -> Examples:
+        """The rows of several, one below the other, in memory; labels dense (n, L)."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            nodes=NodeRows.joined([part.nodes for part in parts]),
+            targets=np.concatenate([part.truth(np.arange(len(part))).numpy() for part in parts]),
+            evidence=None if parts[0].evidence is None else np.concatenate([part.evidence for part in parts]),
+        )
 
     def digest(self) -> str:
         """A fingerprint of nodes and targets: the same rows, in the same order, have the same."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import copy
 from itertools import groupby
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -173,12 +174,12 @@ def prepared(model: LaMP, nodes: int = 0, block: type[PreparedMessagePassing] = 
 
 def _look_words_up(made: LaMP, nodes: int) -> None:
     embedding, width = made.embedding, 2 * made.config.width
-    blocks = list(made.xy)
+    blocks = cast(list[PreparedMessagePassing], list(made.xy))
     if type(embedding) is not WordVectors or made.xx or made.opinion_gate is not None:
         return
     words = embedding.vectors.num_embeddings
     if nodes < words or words * width * len(blocks) > TABLE_NUMBERS:
         return
-    made._modules["embedding"] = ProjectedWords(embedding, blocks)  # type: ignore[arg-type]
+    made._modules["embedding"] = ProjectedWords(embedding, blocks)
     for t, module in enumerate(blocks):
-        module.own_senders = slice(t * width, (t + 1) * width)  # type: ignore[assignment]
+        module.own_senders = slice(t * width, (t + 1) * width)

@@ -59,10 +59,10 @@ class Int8MessagePassing(PreparedMessagePassing):
         self.asks = Int8Linear(W_q)
         self.sends = Int8Linear(self.W_uv)
         self.both = Int8Linear(torch.cat([W_q, W_u, W_v]))
-        self.W_v = Int8Linear(W_v)  # type: ignore[assignment]
-        self.W_c = Int8Linear(self.W_c.weight)  # type: ignore[assignment]
-        self.W_r = Int8Linear(self.W_r.weight, self.W_r.bias, relu=True)  # type: ignore[assignment]
-        self.W_b = Int8Linear(self.W_b.weight, self.W_b.bias)  # type: ignore[assignment]
+        self.add_module("W_v", Int8Linear(W_v))
+        self.add_module("W_c", Int8Linear(self.W_c.weight))
+        self.add_module("W_r", Int8Linear(self.W_r.weight, self.W_r.bias, relu=True))
+        self.add_module("W_b", Int8Linear(self.W_b.weight, self.W_b.bias))
 
     def _normed(self, v: Tensor, norm: nn.LayerNorm) -> Tensor:
         normed: Tensor = norm(v)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -270,41 +270,3 @@ def _mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap
     mapped.madvise(mmap.MADV_RANDOM)  # rows are drawn in random order: what lies behind a row is of no use
     maps.append(mapped)
     return np.frombuffer(mapped, dtype=dtype, offset=_HEADER).reshape(shape)
-
-
-def take_rows(examples: Examples, rows: np.ndarray) -> Examples:
-    """A few rows of mapped examples, copied into memory; labels dense (n, L)."""
-    nodes = examples.nodes
-    arrays: dict[str, np.ndarray] = {}
-    for offsets, names in (("offsets", ("ids", "values", "vectors", "positions")), ("edge_offsets", ("edges",))):
-        places = getattr(nodes, offsets)
-        if places is None:
-            continue
-        starts, counts = places[rows], places[rows + 1] - places[rows]
-        arrays[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        place = np.repeat(starts - arrays[offsets][:-1], counts) + np.arange(arrays[offsets][-1])
-        arrays |= {name: getattr(nodes, name)[place] for name in names if getattr(nodes, name) is not None}
-    return Examples(
-        nodes=NodeRows(**arrays),
-        targets=examples.truth(rows).numpy(),
-        evidence=None if examples.evidence is None else examples.evidence[rows],
-    )
-
-
-def one_below_the_other(parts: Sequence[Examples]) -> Examples:
-    """The rows of several examples of the same kind, in memory; labels dense (n, L)."""
-    if len(parts) == 1:
-        return parts[0]
-    arrays: dict[str, np.ndarray] = {}
-    for offsets, names in (("offsets", ("ids", "values", "vectors", "positions")), ("edge_offsets", ("edges",))):
-        places = [getattr(part.nodes, offsets) for part in parts]
-        if places[0] is None:
-            continue
-        counts = [np.diff(place) for place in places]
-        arrays[offsets] = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
-        for name in names:
-            if getattr(parts[0].nodes, name) is not None:
-                arrays[name] = np.concatenate([getattr(part.nodes, name) for part in parts])
-    evidence = None if parts[0].evidence is None else np.concatenate([part.evidence for part in parts])
-    targets = np.concatenate([part.truth(np.arange(len(part))).numpy() for part in parts])
-    return Examples(nodes=NodeRows(**arrays), targets=targets, evidence=evidence)

@@ -19,7 +19,7 @@ from lampnet.fitted import FittedModel, build_member, logits_of_views
 from lampnet.fitting import run_facts
 from lampnet.label_graph import label_graph
 from lampnet.prediction import probabilities
-from lampnet.shards import Prepared, take_rows
+from lampnet.shards import Prepared
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
@@ -81,7 +81,7 @@ def _fit(
     graph = label_graph(config.label_graph, len(names), labels=labels, edges=label_edges)
     del labels
     network = build_member(config, len(names), prepared.encoder, graph)
-    sample = take_rows(train, np.sort(np.random.default_rng(seed).permutation(len(train))[:START_ROWS]))
+    sample = train.take(np.sort(np.random.default_rng(seed).permutation(len(train))[:START_ROWS]))
     if config.training.start == "spectral":
         spectral_start(network, sample.nodes, sample.targets, seed)
     match_label_frequencies(network, sample.nodes, sample.targets, sample.evidence, seed)

@@ -17,7 +17,6 @@ from lampnet.baselines.chain import ClassifierChain
 from lampnet.baselines.linear import OneVsRestLogistic, platt
 from lampnet.baselines.mlknn import MLkNN, nearest
 from lampnet.baselines.node_networks import batches_by_length, mean_of_nodes
-from lampnet.baselines.rows import take_nodes
 from lampnet.baselines.seq2seq import Seq2Seq
 from lampnet.errors import ConfigError, DataError
 from lampnet.inputs.nodes import NodeRows
@@ -195,7 +194,7 @@ def test_batches_hold_every_row_once() -> None:
 def test_take_nodes() -> None:
     X, _ = word_rows(9, seed=7)
     index = np.array([4, 0, 8])
-    taken, expected = take_nodes(NodeRows.from_csr(X), index), NodeRows.from_csr(X[index])
+    taken, expected = NodeRows.from_csr(X).take(index), NodeRows.from_csr(X[index])
     np.testing.assert_array_equal(taken.offsets, expected.offsets)
     np.testing.assert_array_equal(taken.ids, expected.ids)
     np.testing.assert_array_equal(taken.values, expected.values)
@@ -224,10 +223,10 @@ def test_beam_search_against_every_sequence(speaker: tuple[Seq2Seq, NodeRows, np
                 spelled.append((total, frozenset(labels)))
     weights = np.exp([total for total, _ in spelled])
     expected = np.array([sum(w for w, (_, s) in zip(weights, spelled, strict=True) if j in s) for j in range(4)])
-    got = model.predict_proba(take_nodes(nodes, row))[0]
+    got = model.predict_proba(nodes.take(row))[0]
     np.testing.assert_allclose(got, expected / weights.sum(), atol=1e-4)
     best = max(spelled)[1]
-    assert set(np.flatnonzero(model.predict(take_nodes(nodes, row))[0])) == set(best)
+    assert set(np.flatnonzero(model.predict(nodes.take(row))[0])) == set(best)
 
 
 def test_seq2seq_names_labels_by_frequency_and_stops(speaker: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
@@ -248,7 +247,7 @@ def test_prediction_does_not_depend_on_the_batch(speaker: tuple[Seq2Seq, NodeRow
     model, nodes, _ = speaker
     whole = model.predict_proba(nodes)
     for row in (0, 17):
-        np.testing.assert_allclose(model.predict_proba(take_nodes(nodes, np.array([row])))[0], whole[row], atol=1e-5)
+        np.testing.assert_allclose(model.predict_proba(nodes.take(np.array([row])))[0], whole[row], atol=1e-5)
 
 
 def test_mistakes_are_named() -> None:

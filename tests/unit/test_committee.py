@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,7 @@ from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import NodeRows
 from lampnet.label_attention import LabelGraph
 from lampnet.model import LaMP
-from lampnet.training import Stopped
+from lampnet.training import Progress, Stopped
 
 B, L, F = 5, 12, 9
 SMALL = {"model.width": 16, "training.epochs": 2, "training.threads": 1, "training.folds": 3}
@@ -152,14 +154,11 @@ def test_the_number_of_parts_is_chosen_by_rows_and_given_validation_rows_are_kep
 
 
 def test_a_run_that_is_ended_in_its_second_network_hands_over_two_and_is_finished_by_resume(tmp_path: Path) -> None:
-    import os
-    import signal
-
     data, config = dataset(), Config.preset("fast").updated({**SMALL, "training.epochs": 3})
     whole = fit(Splits(train=data), config)
 
-    def interrupt(event: str, progress: object) -> None:
-        if event == "epoch" and progress.network == 2:  # type: ignore[attr-defined]
+    def interrupt(event: str, progress: Progress) -> None:
+        if event == "epoch" and progress.network == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Stopped) as stopped:

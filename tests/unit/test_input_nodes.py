@@ -104,3 +104,25 @@ def test_places_differ_and_share_the_width():
     torch.testing.assert_close(codes[0, 0], torch.tensor([0.0, 1.0] * 4 + [0.0, 0.0]))
     with pytest.raises(DataError, match="too small"):
         sinusoidal(torch.zeros(1, 1, 2), 3)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=6), st.data())
+def test_rows_taken_and_joined_are_those_rows(shape: list[tuple[int, int]], data: st.DataObject) -> None:
+    """Against slices, row by row; with numbers of nodes and edges that may be none."""
+    nodes, edges = zip(*shape, strict=True)
+    rows = NodeRows(
+        offsets=np.cumsum([0, *nodes]),
+        ids=np.arange(sum(nodes), dtype=np.int32),
+        positions=np.arange(2 * sum(nodes), dtype=np.int32).reshape(-1, 2),
+        edges=np.arange(3 * sum(edges), dtype=np.int32).reshape(-1, 3),
+        edge_offsets=np.cumsum([0, *edges]),
+    )
+    first, second = (np.array(data.draw(st.lists(st.integers(0, len(shape) - 1), max_size=5)), int) for _ in range(2))
+    whole = NodeRows.joined([rows.take(first), rows.take(second)])
+    assert whole.values is None
+    for place, row in enumerate([*first, *second]):
+        for name, starts in (("ids", "offsets"), ("positions", "offsets"), ("edges", "edge_offsets")):
+            then, now = getattr(rows, starts), getattr(whole, starts)
+            expected = getattr(rows, name)[then[row] : then[row + 1]]
+            np.testing.assert_array_equal(getattr(whole, name)[now[place] : now[place + 1]], expected)
+    assert len(whole) == len(first) + len(second)

@@ -18,7 +18,7 @@ from lampnet.evidence import Evidence
 from lampnet.inputs import make_encoder
 from lampnet.prepared_source import prepare_source
 from lampnet.preparing import WholeInPieces, prepare
-from lampnet.shards import is_prepared, open_prepared, take_rows
+from lampnet.shards import is_prepared, open_prepared
 from lampnet.streaming import fit_prepared
 
 WORDS = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house", "road", "night", "day", "rain", "sun"])
@@ -78,7 +78,7 @@ def test_mapped_rows_are_the_encoded_rows(folder: Path) -> None:
     assert np.array_equal(train.truth(np.arange(135)).numpy(), data.indicator()[rows])
     assert np.array_equal(valid.truth(np.arange(15)).numpy(), data.indicator()[np.sort(held)])
     some = np.array([7, 3, 100])
-    assert np.array_equal(take_rows(train, some).targets, data.indicator()[rows[some]])
+    assert np.array_equal(train.take(some).targets, data.indicator()[rows[some]])
     assert np.array_equal(np.load(folder / "train" / "ids.npy"), train.nodes.ids)
 
 

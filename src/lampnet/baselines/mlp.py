@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, mean_of_nodes, train
-from lampnet.baselines.rows import check_labels, held_out_tenth, take_nodes
+from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.baselines.tuning import mean_f1
 from lampnet.inputs.nodes import NodeBatch, NodeRows
 from lampnet.loss import lamp_loss
@@ -66,7 +66,7 @@ class EmbeddingMLP:
         self.n_labels_ = Y.shape[1]
         if X_valid is None or Y_valid is None:
             learn, tune = held_out_tenth(len(Y), self.seed)
-            X, X_valid, Y, Y_valid = take_nodes(X, learn), take_nodes(X, tune), Y[learn], Y[tune]
+            X, X_valid, Y, Y_valid = X.take(learn), X.take(tune), Y[learn], Y[tune]
         valid_rows, valid_Y = X_valid, check_labels(X_valid, Y_valid)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)

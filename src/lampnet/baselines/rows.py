@@ -46,30 +46,3 @@ def held_out_tenth(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     order = np.random.default_rng(seed).permutation(n)
     n_valid = max(1, n // 10)
     return np.sort(order[n_valid:]) if n > 1 else order, np.sort(order[:n_valid])
-
-
-def take_nodes(nodes: Any, index: np.ndarray) -> Any:
-    """NodeRows with these rows only."""
-    from lampnet.inputs.nodes import NodeRows
-
-    lengths = nodes.lengths()[index]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths) + np.repeat(nodes.offsets[index], lengths)
-
-    def pick(values: np.ndarray | None) -> np.ndarray | None:
-        return None if values is None else values[place]
-
-    edges, edge_offsets = None, None
-    if nodes.edges is not None and nodes.edge_offsets is not None:
-        parts = [nodes.edges[nodes.edge_offsets[r] : nodes.edge_offsets[r + 1]] for r in index]
-        edges = np.concatenate(parts) if parts else nodes.edges[:0]
-        edge_offsets = np.concatenate([[0], np.cumsum([len(p) for p in parts])]).astype(np.int64)
-    return NodeRows(
-        offsets=offsets,
-        ids=pick(nodes.ids),
-        values=pick(nodes.values),
-        vectors=pick(nodes.vectors),
-        positions=pick(nodes.positions),
-        edges=edges,
-        edge_offsets=edge_offsets,
-    )

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, train
-from lampnet.baselines.rows import check_labels, held_out_tenth, take_nodes
+from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.errors import ConfigError
 from lampnet.inputs.nodes import NodeBatch, NodeRows
 
@@ -97,7 +97,7 @@ class Seq2Seq:
         Y = check_labels(X, Y)
         if X_valid is None or Y_valid is None:
             learn, tune = held_out_tenth(len(Y), self.seed)
-            X, X_valid, Y, Y_valid = take_nodes(X, learn), take_nodes(X, tune), Y[learn], Y[tune]
+            X, X_valid, Y, Y_valid = X.take(learn), X.take(tune), Y[learn], Y[tune]
         valid_rows = X_valid
         self.n_labels_ = Y.shape[1]
         #: label numbers from frequent to rare, and the place of each in that order

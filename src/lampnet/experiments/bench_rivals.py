@@ -20,7 +20,6 @@ DECODER_EPOCHS = 4
 def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
     from lampnet.baselines import baseline
-    from lampnet.baselines.rows import take_nodes
     from lampnet.fitted import build_member
     from lampnet.inputs import make_encoder
     from lampnet.prediction import Examples, predict_logits
@@ -34,7 +33,7 @@ def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     encoder = make_encoder("wordset", config.input).fit(splits.train.rows, splits.train.feature_names)
     X, Y = splits.train.rows[:FIT_ROWS], splits.train.indicator()[:FIT_ROWS]
     nodes = encoder.encode(X)
-    test = take_nodes(encoder.encode(splits.train.rows[-TEST_ROWS:]), np.arange(TEST_ROWS))
+    test = encoder.encode(splits.train.rows[-TEST_ROWS:]).take(np.arange(TEST_ROWS))
     features, test_features = encoder.linear_features(X), encoder.linear_features(splits.train.rows[-TEST_ROWS:])
     network = build_member(config, Y.shape[1], encoder, None)
     pieces = np.array_split(np.argsort(nodes.lengths()), FIT_ROWS // 32)

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from lampnet.baselines.rows import take_nodes
 from lampnet.baselines.seq2seq import Seq2Seq
 from lampnet.data_source import Source
 from lampnet.experiments.machine import machine, version
@@ -61,9 +60,9 @@ def measure(
     for name in ("train", "test"):
         nodes: NodeRows = getattr(encoded, name)
         chosen = np.sort(rng.permutation(len(nodes))[:sample])
-        parts[name] = (take_nodes(nodes, chosen), material.truth[name][chosen])
+        parts[name] = (nodes.take(chosen), material.truth[name][chosen])
     few = np.arange(min(4, len(parts["test"][0])))
-    check = (take_nodes(parts["test"][0], few), parts["test"][1][few])
+    check = (parts["test"][0].take(few), parts["test"][1][few])
     labels = material.truth["train"].shape[1]
     graph = label_graph(config.label_graph, labels, labels=material.part("train").labels, edges=material.edges)
     network = build_member(config, labels, encoded.encoder, graph)

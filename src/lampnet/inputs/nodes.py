@@ -20,6 +20,9 @@ from torch import Tensor, nn
 from lampnet.dropout import RandomBytes
 from lampnet.errors import DataError
 
+#: which arrays of `NodeRows` each row owns a run of, and where the runs begin
+_OWNED = (("offsets", ("ids", "values", "vectors", "positions")), ("edge_offsets", ("edges",)))
+
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRows:
@@ -47,6 +50,43 @@ class NodeRows:
     def lengths(self) -> np.ndarray:
         """Nodes of each row, int64 (n,)."""
         return np.diff(self.offsets)
+
+    def take(self, index: np.ndarray) -> NodeRows:
+        """The rows with these numbers, in this order, copied.
+
+        >>> words = NodeRows(offsets=np.array([0, 2, 3]), ids=np.array([7, 8, 9], dtype=np.int32))
+        >>> words.take(np.array([1, 0])).ids.tolist()
+        [9, 7, 8]
+        """
+        taken: dict[str, np.ndarray] = {}
+        for offsets, names in _OWNED:
+            places = getattr(self, offsets)
+            if places is None:
+                continue
+            starts, counts = places[index], places[index + 1] - places[index]
+            taken[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            place = np.repeat(starts - taken[offsets][:-1], counts) + np.arange(taken[offsets][-1])
+            taken |= {name: getattr(self, name)[place] for name in names if getattr(self, name) is not None}
+        return NodeRows(**taken)
+
+    @classmethod
+    def joined(cls, parts: Sequence[NodeRows]) -> NodeRows:
+        """The rows of several, one below the other.
+
+        >>> one = NodeRows(offsets=np.array([0, 2]), ids=np.array([7, 8], dtype=np.int32))
+        >>> NodeRows.joined([one, one]).offsets.tolist()
+        [0, 2, 4]
+        """
+        whole: dict[str, np.ndarray] = {}
+        for offsets, names in _OWNED:
+            if getattr(parts[0], offsets) is None:
+                continue
+            counts = np.concatenate([np.diff(getattr(part, offsets)) for part in parts])
+            whole[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            for name in names:
+                if getattr(parts[0], name) is not None:
+                    whole[name] = np.concatenate([getattr(part, name) for part in parts])
+        return cls(**whole)
 
     def batch(self, index: np.ndarray) -> NodeBatch:
         """The rows with these numbers, padded to the longest of them."""
