@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,9 @@ OUT = Path(__file__).parent.parent / "docs" / "measurements" / "candidates.json"
 
 def measure(name: str, candidates: int, settings: dict[str, Any], folder: Path | None, rows: int) -> dict[str, Any]:
     splits = load(name)
+    started = time.process_time()
     model = fit(splits, Config.preset("fast").updated(settings), say=print) if folder is None else load_model(folder)
+    learned = time.process_time() - started
     assert splits.test is not None
     test = model.check(splits.test)
     test = test.take(np.arange(min(rows or len(test), len(test))))
@@ -62,6 +65,8 @@ def measure(name: str, candidates: int, settings: dict[str, Any], folder: Path |
         "width": model.config.model.width,
         "int8_product_gain": (gain := int8_gain(model.config.model.width)),
         "int8_allowed": gain >= WORTH_IT,
+        "fit_minutes_of_processor": learned / 60,
+        "epochs": len(model.facts["history"]),
         "test_rows": len(examples),
         "example_f1": scores,
         "times_faster_than_exact": {way: ratio(taken, "exact", way) for way in networks},
@@ -75,6 +80,7 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="name=candidates")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--train-candidates", action="store_true")
+    parser.add_argument("--minutes", type=float, help="at most this long a training")
     parser.add_argument("--model", type=Path, help="a trained model's folder, instead of training")
     parser.add_argument("--rows", type=int, default=0, help="score only the first test rows; 0 for all")
     arguments = parser.parse_args()
@@ -85,6 +91,8 @@ def main() -> None:
         settings = {"training.epochs": arguments.epochs, "training.threads": 1, "training.folds": 1}
         # A network that learned with few labels a row says nothing sensible when all of them talk.
         settings["model.candidates"] = int(candidates) if arguments.train_candidates else 0
+        if arguments.minutes:
+            settings["training.time_budget"] = 60 * arguments.minutes
         key = f"{name} trained with candidates" if arguments.train_candidates else name
         found[key] = measure(name, int(candidates), settings, arguments.model, arguments.rows)
         OUT.write_text(json.dumps(found, indent=1) + "\n")
