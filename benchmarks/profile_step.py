@@ -19,7 +19,8 @@ from lampnet.prepared import prepared
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"
 GROUPS = {
     "products with weights": ("aten::mm", "aten::addmm"),
-    "attention": ("bmm", "softmax", "flash_attention"),
+    "products of attention": ("bmm",),
+    "softmax (and torch's whole attention where it is used)": ("softmax", "flash_attention"),
     "layer norm": ("layer_norm",),
     "dropout, residual sums, relu": ("addcmul", "clamp", "sub_", "aten::to", "_to_copy", "add_", "threshold", "mul_"),
     "copies": ("aten::copy_", "aten::cat", "clone", "fill", "zero"),

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
+from torch.overrides import TorchFunctionMode
 
 from lampnet.config import Config
 from lampnet.decision import Decisions
@@ -201,7 +202,7 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     )
     graph = _graph(config, len(names), arrays)
     state = _under(arrays, "network.")
-    with torch.device("meta"):  # shapes without memory
+    with torch.device("meta"), _Unfilled():  # shapes without memory
         wanted = _restored(lambda: build_network(config, len(names), encoder, graph).state_dict())
     _compare(folder, {name: tuple(tensor.shape) for name, tensor in wanted.items()}, state)
     network = build_network(config, len(names), encoder, graph)
@@ -212,6 +213,18 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     if shares is not None and (shares.shape != (len(names),) or not ((shares > 0) & (shares < 1)).all()):
         raise ModelFolderError(f"{folder} is damaged: its label frequencies are no shares of the labels")
     return FittedModel(config, tuple(names), encoder, evidence, graph, network, decisions, facts, shares)
+
+
+class _Unfilled(TorchFunctionMode):
+    """Tensors without memory are neither filled nor scaled: torch would load its compiler for that, for seconds."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", "") == "torch.nn.init":
+            return args[0] if args else kwargs["tensor"]
+        if func is torch.Tensor.mul and isinstance(args[1], float):
+            return args[0]
+        return (torch.empty if func is torch.randn else func)(*args, **kwargs)
 
 
 def _restored(make: Any) -> Any:

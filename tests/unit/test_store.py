@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +67,13 @@ def test_a_loaded_model_predicts_the_same(changes: dict[str, object], tmp_path: 
     assert np.array_equal(saved.proba(WORDS), loaded.proba(WORDS))
     assert (loaded.label_names, loaded.config, loaded.decisions) == (saved.label_names, saved.config, saved.decisions)
     assert np.array_equal(saved.proba(WORDS[:0]), loaded.proba(WORDS[:0]))
+
+
+def test_loading_does_not_wake_torchs_compiler(folder: Path) -> None:
+    """It would take seconds: most of what a service waits for before its first prediction."""
+    code = "import sys; from lampnet.store import load_model; load_model(sys.argv[1]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], check=True, capture_output=True, text=True)
+    assert not {"torch._dynamo", "torch.fx.experimental.symbolic_shapes", "sympy"} & set(done.stdout.split())
 
 
 def test_a_model_may_replace_a_model_and_nothing_is_left_behind(model: FittedModel, copy: Path) -> None:

@@ -1,16 +1,14 @@
 """The bench: how much of the machine is used, and how lampnet stands beside what a user would write instead.
 
 Everything is a ratio of times taken in turns in one run. `run` returns plain data:
-`results` (a line a shape, width and mode), `rivals`, `latency`, `start_up`, `memory`, `growth`, `batching`,
-`machine`, `seconds` by the clock and `processor_seconds`.
+`results` (a line a shape, width and mode), `rivals`, `latency`, `start_up`, `first_prediction`, `memory`,
+`growth`, `batching`, `machine`, `seconds` by the clock and `processor_seconds`.
 """
 
 from __future__ import annotations
 
 import platform
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from statistics import quantiles
@@ -30,6 +28,7 @@ from lampnet.experiments.bench_networks import (
     training_step,
 )
 from lampnet.experiments.bench_rivals import batching, rivals
+from lampnet.experiments.bench_start import first_prediction, start_up
 from lampnet.experiments.bench_timing import apart, in_turns, interleaved, medians, ratio
 from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
 from lampnet.kept_memory import keep_memory
@@ -65,6 +64,7 @@ def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1)
             "results": results,
             "latency": apart(latency, 100 if quick else 400),
             "start_up": start_up(),
+            "first_prediction": apart(first_prediction, SHAPES[0]),
             "memory": memory(quick),
             "growth": [] if quick else growth(say),
             "rivals": {"skipped": "only in the full bench"} if quick else apart(rivals, say),
@@ -238,21 +238,6 @@ def latency(rows: int) -> dict[str, Any]:
     times = interleaved({"row": action}, seconds=20, most_rounds=rows)["row"]
     cuts = quantiles(times, n=20)
     return {"p50_ms": 1e3 * cuts[9], "p95_ms": 1e3 * cuts[18], "rows": len(times)}
-
-
-def start_up() -> dict[str, float]:
-    """Seconds until the command line has said its version, and until Python alone has started."""
-
-    def seconds(code: str) -> float:
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-    version = "import sys; sys.argv=['lampnet', '--version']; from lampnet.cli import main; main()"
-    turns = [(seconds("pass"), seconds(version), seconds("import torch")) for _ in range(3)]
-    python, command, with_torch = (sorted(times)[1] for times in zip(*turns, strict=True))
-    return {"python_seconds": python, "command_seconds": command, "import_torch_seconds": with_torch}
 
 
 def memory(quick: bool) -> list[dict[str, Any]]:

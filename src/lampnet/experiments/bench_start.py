@@ -1,0 +1,72 @@
+"""How long until something is there: the command line's first word, a stored model's first prediction."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.experiments.bench_networks import Shape
+
+ROWS, TURNS = 96, 3
+
+_VERSION = "import sys; sys.argv=['lampnet', '--version']; from lampnet.cli import main; main()"
+# In a process of its own, as the first request of a service meets it; processor time, which counts from its birth.
+_FIRST = """
+import json, sys, time
+import scipy.sparse
+import torch
+torch.set_num_threads(1)
+imported = time.process_time()
+from lampnet import LaMPClassifier
+model = LaMPClassifier.load(sys.argv[1])
+row = scipy.sparse.load_npz(sys.argv[2])
+loaded = time.process_time()
+model.predict(row)
+first = time.process_time()
+model.predict(row)
+second = time.process_time()
+print(json.dumps({"imported": imported, "loaded": loaded, "first": first, "second": second}))
+"""
+
+
+def start_up() -> dict[str, float]:
+    """Seconds until the command line has said its version, and until Python alone has started."""
+
+    def seconds(code: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    turns = [(seconds("pass"), seconds(_VERSION), seconds("import torch")) for _ in range(TURNS)]
+    python, command, with_torch = (sorted(times)[TURNS // 2] for times in zip(*turns, strict=True))
+    return {"python_seconds": python, "command_seconds": command, "import_torch_seconds": with_torch}
+
+
+def first_prediction(shape: Shape) -> dict[str, float]:
+    """A whole stored model of a shape, its first opinions with it: seconds of each part of the way to a label set."""
+    from lampnet.estimator import LaMPClassifier
+
+    random = np.random.default_rng(0)
+    words = sparse.random_array((ROWS, shape.words), density=shape.nodes / shape.words, rng=random, format="csr")
+    truth = random.random((ROWS, shape.labels)) < shape.true_labels / shape.labels
+    with tempfile.TemporaryDirectory() as folder:
+        model = LaMPClassifier(input_kind="wordset", epochs=1, validation_fraction=0.1, n_jobs=1)
+        model.fit(words, truth).save(Path(folder) / "model")
+        sparse.save_npz(Path(folder) / "row.npz", words[:1])
+        command = [sys.executable, "-c", _FIRST, str(Path(folder) / "model"), str(Path(folder) / "row.npz")]
+        taken = [json.loads(subprocess.run(command, check=True, capture_output=True).stdout) for _ in range(TURNS)]
+    middle = {name: sorted(turn[name] for turn in taken)[TURNS // 2] for name in taken[0]}
+    return {
+        "import_seconds": middle["imported"],
+        "load_seconds": middle["loaded"] - middle["imported"],
+        "first_seconds": middle["first"] - middle["loaded"],
+        "second_seconds": middle["second"] - middle["first"],
+    }
