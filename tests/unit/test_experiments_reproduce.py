@@ -18,7 +18,7 @@ from lampnet.experiments.material import Material
 from lampnet.experiments.paper_tables import systems as published_systems
 from lampnet.experiments.protocol import RANKING
 from lampnet.experiments.reproduce import DEFAULT_SYSTEMS, SEEDS, Task, other_settings, plan, reproduce
-from lampnet.experiments.result_files import Summary, file_name, read_results, write_result, write_whole
+from lampnet.experiments.result_files import Summary, file_name, read_result, read_results, write_result, write_whole
 from lampnet.experiments.results_page import results_page, write_page
 from lampnet.experiments.speed_table import measure, speed_section
 from lampnet.experiments.systems import SYSTEMS
@@ -91,6 +91,19 @@ def test_only_what_is_missing_is_run(tmp_path: Path) -> None:
     stored = read_results(tmp_path)
     assert len(stored) == 4
     assert stored[0]["command"] == "lampnet reproduce --dataset emotions --model constant --seed 0 --again"
+
+
+def test_systems_with_the_same_settings_share_a_run(tmp_path: Path) -> None:
+    write_result(tmp_path, result("emotions", "lamp", value=0.123))  # such a score that its copy is known again
+    full, edgeless, lamp = (Task("emotions", name, 0) for name in ("emb-fc", "emb-el", "lamp"))
+    (shared,) = reproduce([full], tmp_path, open_data=toy)
+    same = read_result(shared)
+    assert (same["system"], same["same_run_as"], same["best"]["example_f1"]) == ("emb-fc", "lamp", 0.123)
+    assert same["command"] == full.command()
+    # Another graph is another run, and so are other settings, or the same run once more.
+    for task, settings in ((edgeless, TINY), (full, TINY), (lamp, TINY)):
+        (anew,) = reproduce([task], tmp_path, open_data=toy, settings=settings, again=task is not edgeless)
+        assert "same_run_as" not in read_result(anew)
 
 
 def test_a_data_set_that_is_not_there_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -139,6 +139,11 @@ def reproduce(
             say(f"{task.dataset} is left out: {problem}")
             continue
         say(f"[{number} of {len(missing)}] {task.dataset}, {task.system}, seed {task.seed}")
+        twin = None if again else _same_run(task, folder, opened[1].prior_graph, settings)
+        if twin is not None:
+            say(f"the same settings have run as {twin['same_run_as']}")
+            written.append(write_result(folder, twin))
+            continue
         try:
             result = run(task.system, opened[1], time_budget=time_budget, settings=settings, say=say)
         except LampnetError as problem:
@@ -147,6 +152,22 @@ def reproduce(
         # The result is filed under the name that was asked for, so that it is found again.
         written.append(write_result(folder, result | {"dataset": task.dataset, "command": task.command()}))
     return written
+
+
+def _same_run(task: Task, folder: Path, prior_graph: str, settings: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The result of a system with the very same settings under this one's name, if there is any."""
+    own = SYSTEMS[task.system]
+    if not own.is_lamp:
+        return None
+    wanted = own.config(prior_graph, settings)
+    for name, other in SYSTEMS.items():
+        path = Task(task.dataset, name, task.seed).path(folder)
+        if name == task.system or not other.is_lamp or other.config(prior_graph, settings) != wanted:
+            continue
+        if path.exists() and (known := read_result(path))["finished"] and not other_settings(known, settings):
+            named = {"system": own.name, "title": own.title, "command": task.command(), "same_run_as": name}
+            return known | named
+    return None
 
 
 def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> list[str]:
