@@ -55,7 +55,7 @@ def measure(name: str, candidates: int, settings: dict[str, Any], folder: Path |
     scores = {
         way: float(METRICS["example_f1"](truth, rule.apply(probabilities(predict_logits(ready, examples)))))
         for way, ready in networks.items()
-        # A network that learned with few labels a row says nothing sensible when all of them talk: only its time counts.
+        # A network that learned with few labels a row says nothing sensible when all of them talk; its time counts.
         if "candidates" in way or not model.config.model.candidates
     }
     rows = np.arange(min(TIMED_ROWS, len(examples)))
