@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lampnet.config import InputConfig
 from lampnet.errors import DataError
 from lampnet.inputs.text import TextEncoder
+from lampnet.inputs.text_weights import OPENING_WEIGHT, OPENING_WORDS
 
 TRAIN = ["The cat sat, the cat ran", "a dog sat", "the dog"]
 
@@ -93,6 +94,24 @@ def test_linear_features_are_unit_rows_with_frequent_pairs():
     np.testing.assert_allclose(np.linalg.norm(features.toarray(), axis=1), [1, 1, 0], atol=1e-6)
     assert features[0].nnz == 3  # red, fox, and both in this order
     assert features[1].nnz == 2
+
+
+def test_the_opening_of_long_texts_counts_once_more():
+    rows = [" ".join([first] * 40 + [last] * 40) for first, last in ("ab", "ba", "ab", "ba")]
+    encoder = TextEncoder(InputConfig(min_count=1)).fit(rows)
+    assert encoder.weights.opening == OPENING_WORDS < 40
+    features = encoder.linear_features([*rows[:2], "a", "", "zebra " * OPENING_WORDS + "a"]).toarray()
+    np.testing.assert_allclose(np.linalg.norm(features, axis=1), [1, 1, 1, 0, 1], rtol=1e-6)
+    whole, opening = np.hsplit(features, 2)
+    # The same words in another order differ by their openings only.
+    np.testing.assert_allclose(whole[0], whole[1], rtol=1e-6)
+    a, b = (encoder.tokens.words.index(word) for word in "ab")
+    assert opening[0, a] > 0 == opening[0, b]
+    assert opening[1, b] > 0 == opening[1, a]
+    np.testing.assert_allclose(opening[2, a] / whole[2, a], OPENING_WEIGHT, rtol=1e-6)
+    assert not opening[4].any()  # unknown words keep their place
+    short = TextEncoder(InputConfig(min_count=1)).fit(["a b", "b a"])
+    assert short.weights.opening == 0
 
 
 def test_long_texts_have_no_pairs():

@@ -82,7 +82,7 @@ class TextEncoder:
         return NodeRows.from_csr(matrix)
 
     def linear_features(self, rows: Any) -> sparse.csr_matrix:
-        """tf-idf of words (short texts: and of frequent word pairs), each row of length one."""
+        """tf-idf of words, and of word pairs in short texts or of the opening of long ones; each row of length one."""
         tokens, weights = self._learned()
         return weights.features(*tokens.numbers(rows))
 
