@@ -13,12 +13,12 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import expit
 
 from lampnet import evidence, forest_opinion
@@ -28,8 +28,7 @@ from lampnet.dataset import parts_of
 from lampnet.decision import choose_decisions
 from lampnet.experiments.material import open_material
 from lampnet.experiments.result_files import write_whole
-from lampnet.inputs import make_encoder
-from lampnet.linear_models import Matrix, fit_linear
+from lampnet.inputs import make_encoder, text_weights
 from lampnet.metrics import METRICS
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
@@ -37,14 +36,17 @@ SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 
 
 class Rows:
-    """The labelled rows of a data set: features X (n, F), labels Y (n, L), and the raw rows."""
+    """The labelled rows of a data set: features X (n, F) and labels Y (n, L)."""
 
     def __init__(self, name: str) -> None:
         train = open_material(Source(data=name, on_bad_row="skip"), 0).labelled.train
-        encoder = make_encoder(train.kind, Config.preset("fast").input).fit(train.rows, train.feature_names)
-        self.name, self.raw, self.Y = name, train.rows, train.indicator()
-        self.X = encoder.linear_features(train.rows)
+        self.name, self.train, self.Y = name, train, train.indicator()
+        self.X = self.features()
         self.known: dict[str, np.ndarray] = {}
+
+    def features(self) -> Any:
+        encoder = make_encoder(self.train.kind, Config.preset("fast").input)
+        return encoder.fit(self.train.rows, self.train.feature_names).linear_features(self.train.rows)
 
     def opinion(self, which: str) -> np.ndarray:
         if which not in self.known:
@@ -76,38 +78,33 @@ def other(which: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarra
     """An opinion with other numbers than the package's, beside the others as they are."""
 
     def logits(rows: Rows) -> np.ndarray:
-        before = {name: getattr(module, name) for name in changes}
-        try:
-            for name, value in changes.items():
-                setattr(module, name, value)
-            changed = evidence.OPINIONS[which]().fit(rows.X, rows.Y, 0)
-        finally:
-            for name, value in before.items():
-                setattr(module, name, value)
-        return weighed([changed, *(rows.opinion(name) for name in ("linear", "neighbours") if name != which)], rows.Y)
+        with changed(module, **changes):
+            own = evidence.OPINIONS[which]().fit(rows.X, rows.Y, 0)
+        return weighed([own, *(rows.opinion(name) for name in ("linear", "neighbours") if name != which)], rows.Y)
 
     return logits
 
 
-def words(pairs: bool, opening: bool) -> Callable[[Rows], np.ndarray]:
-    """The linear opinion on other features of text, beside the neighbours."""
+@contextmanager
+def changed(module: Any, **changes: Any) -> Iterator[None]:
+    """A module with other numbers."""
+    before = {name: getattr(module, name) for name in changes}
+    try:
+        for name, value in changes.items():
+            setattr(module, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(module, name, value)
+
+
+def features(module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
+    """The linear and the neighbours' opinion on features that the encoder makes with other numbers."""
 
     def logits(rows: Rows) -> np.ndarray:
-        from sklearn.feature_extraction.text import TfidfVectorizer
-
-        spans = (1, 2) if pairs else (1, 1)
-        parts = [
-            TfidfVectorizer(min_df=3 if pairs else 2, sublinear_tf=True, ngram_range=spans).fit_transform(rows.raw)
-        ]
-        if opening:
-            first = [text[:100] for text in rows.raw]
-            parts.append(0.7 * TfidfVectorizer(min_df=2, sublinear_tf=True).fit_transform(first))
-        X = sparse.csr_matrix(sparse.hstack(parts), dtype=np.float32)
-        g = np.empty(rows.Y.shape, dtype=np.float32)
-        for rest, own in parts_of(len(rows.Y), 8, seed=0):
-            W, b = fit_linear(Matrix(X[rest]), rows.Y[rest], 1.0, loss="hinge")
-            g[own] = np.clip(X[own] @ W + b, -evidence.LOUDEST, evidence.LOUDEST)
-        return weighed([g, rows.opinion("neighbours")], rows.Y)
+        with changed(module, **changes):
+            X = rows.features()
+        return weighed([evidence.OPINIONS[name]().fit(X, rows.Y, 0) for name in ("linear", "neighbours")], rows.Y)
 
     return logits
 
@@ -126,9 +123,10 @@ FOREST: dict[str, Callable[[Rows], np.ndarray]] = {
 TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "reuters21578": ALONE
     | {
-        "word pairs as features too": words(pairs=True, opening=False),
-        "the opening words once more": words(pairs=False, opening=True),
-        "word pairs and opening words": words(pairs=True, opening=True),
+        "without the opening of the text": features(text_weights, OPENING_WORDS=0),
+        "an opening of 16 words": features(text_weights, OPENING_WORDS=16),
+        "an opening of 64 words": features(text_weights, OPENING_WORDS=64),
+        "word pairs instead of the opening": features(text_weights, SHORT_TEXT=10**9),
         "twice as many neighbours": other("neighbours", evidence, NEIGHBOURS=120),
     },
     "delicious": ALONE
