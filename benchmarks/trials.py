@@ -19,12 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from lampnet import evidence, forest_opinion
 from lampnet.config import Config
 from lampnet.data_source import Source
-from lampnet.dataset import parts_of
 from lampnet.decision import choose_decisions
 from lampnet.experiments.material import open_material
 from lampnet.experiments.result_files import write_whole
@@ -66,10 +65,14 @@ def together(*names: str) -> Callable[[Rows], np.ndarray]:
 def weighed(opinions: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
     from sklearn.linear_model import LogisticRegression
 
-    G = np.stack(opinions, axis=-1)
+    # As in `Evidence`, opinions are centred a label; how frequent a label is stands beside them.
+    known = ~np.isnan(Y)
+    frequency = logit((np.nan_to_num(Y).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0))
+    centred = [opinion - opinion.mean(axis=0) for opinion in opinions]
+    G = np.stack([*centred, np.broadcast_to(frequency, Y.shape)], axis=-1, dtype=np.float32)
     some = np.zeros(Y.shape, dtype=bool)
     some[np.random.default_rng(0).permutation(len(Y))[:3000]] = True
-    some &= ~np.isnan(Y)
+    some &= known
     model = LogisticRegression(C=1e6).fit(G[some], Y[some])
     return np.asarray(G @ model.coef_[0] + model.intercept_[0], dtype=np.float32)
 
