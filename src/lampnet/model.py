@@ -192,7 +192,7 @@ class LaMP(nn.Module):
     ) -> Output:
         """NodeBatch -> logits of every stage, or of the last one (`last_only`, for prediction).
 
-        `must_BL` marks labels that stay candidates whatever the first opinion says (training).
+        `must_BL` marks labels that are candidates whatever the first opinion says: those that a committee agreed on.
         """
         z_BSD, present_BS, edge_types_BSS = self.embedding(batch)
         z_BSD = self._pass_among_features(z_BSD, present_BS, edge_types_BSS)

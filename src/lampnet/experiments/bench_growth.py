@@ -50,8 +50,7 @@ def measure(
     if not train:
         model = prepared(model.eval(), nodes=2**60)
     if train:
-        must = truth > 0 if candidates else None
-        action = networks.training_step(model, lambda: model(batch, must_BL=must).stages, lambda: truth)
+        action = networks.training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
         action = networks.prediction(model, lambda: model(batch, last_only=True))
     clock = time.process_time if threads == 1 else time.perf_counter
