@@ -138,6 +138,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
         "linear, neighbours and a forest that sees few features a split": other(
             "forest", forest_opinion, FEATURES_A_SPLIT=22
         ),
+        "linear, neighbours and a forest of 300 trees": other("forest", forest_opinion, FEWER_TREES=300),
     },
     "sider": ALONE | FOREST | {"a forest with larger leaves": other("forest", forest_opinion, ROWS_A_LEAF=8)},
     "bibtex": ALONE | FOREST,
