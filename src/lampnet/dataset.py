@@ -149,13 +149,3 @@ class Splits:
             train=self.train.take(np.sort(order[n_valid:])),
             valid=self.train.take(np.sort(order[:n_valid])),
         )
-
-
-def parts_of(n: int, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows 0 to n - 1 in `folds` random parts: for each part the numbers of the other rows, and its own.
-
-    >>> [(len(rest), len(own)) for rest, own in parts_of(10, 3, seed=0)]
-    [(6, 4), (7, 3), (7, 3)]
-    """
-    fold_n = np.random.default_rng(seed).permutation(n) % min(folds, n)
-    return [(np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)) for fold in range(fold_n.max() + 1)]

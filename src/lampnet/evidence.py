@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import ModelFolderError
+from lampnet.folds import fold_numbers, parts_of
 from lampnet.forest_opinion import ForestOpinion
 from lampnet.linear_models import Matrix, fit_linear
 
@@ -38,8 +39,11 @@ CLOSER_COUNTS_MORE = 6  # votes are cosines to this power
 class Opinion(Protocol):
     """One quick model: logits for all labels at once."""
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
-        """Learn from all rows; return out-of-fold logits (n, L)."""
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
+        """Learn from all rows; return out-of-fold logits (n, L).
+
+        Rows of one fold have no say about each other; without `fold_n` (n,) a row is only kept from judging itself.
+        """
         ...
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
@@ -62,16 +66,15 @@ class LinearOpinion:
         self.intercepts = np.zeros(0, dtype=np.float32)
         self.loss, self.strength = LINEAR_CHOICES[0]
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
-        n = len(Y_nL)
-        fold_n = np.random.default_rng(seed).permutation(n) % min(FOLDS, n)
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
+        if fold_n is None:
+            fold_n = fold_numbers(len(Y_nL), FOLDS, seed)
         inside, outside = np.flatnonzero(fold_n != 0), np.flatnonzero(fold_n == 0)
         self.loss, self.strength = _best_linear(X, Y_nL, inside, outside, seed)
         self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.strength, loss=self.loss)
         logits = np.empty(Y_nL.shape, dtype=np.float32)
         whole = (self.weights, self.intercepts)
-        for fold in range(fold_n.max() + 1):
-            rest, own = np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)
+        for rest, own in parts_of(fold_n):
             # From the whole data's solution few steps remain: each solves the rest's problem anew, so that
             # nothing of the fold's own labels is left.
             W, b = fit_linear(Matrix(X[rest]), Y_nL[rest], self.strength, whole, newton_steps=6, loss=self.loss)
@@ -100,11 +103,11 @@ class NeighbourOpinion:
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self.prior = np.zeros(0, dtype=np.float32)
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
         chosen = self._keep(X, Y_nL, seed)
-        place = np.full(len(Y_nL), -1)
-        place[chosen] = np.arange(len(chosen))
-        return self._logits(_unit_rows(X), place)
+        if fold_n is None:
+            fold_n = np.arange(len(Y_nL))
+        return self._logits(_unit_rows(X), (fold_n, fold_n[chosen]))
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
         self._keep(X, Y_nL, seed)
@@ -124,17 +127,16 @@ class NeighbourOpinion:
     def logits(self, X: Features) -> np.ndarray:
         return self._logits(_unit_rows(X), None)
 
-    def _logits(self, X: Any, own_place: np.ndarray | None) -> np.ndarray:
-        """`own_place` tells which remembered row a row is itself (-1 for none), so that it has no say."""
+    def _logits(self, X: Any, folds: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+        """`folds`: of the rows and of the remembered rows; those of a row's own fold have no say about it."""
         logits = np.empty((X.shape[0], len(self.prior)), dtype=np.float32)
-        k = min(NEIGHBOURS, self.X.shape[0] - int(own_place is not None))
+        k = min(NEIGHBOURS, self.X.shape[0] - int(folds is not None))
         for first in range(0, X.shape[0], 512):
             part = X[first : first + 512]
             near = part @ self.X.T
             near = np.asarray(near.todense() if sparse.issparse(near) else near, dtype=np.float32)
-            if own_place is not None:
-                here = own_place[first : first + 512]
-                near[np.flatnonzero(here >= 0), here[here >= 0]] = -np.inf
+            if folds is not None:
+                near[folds[0][first : first + 512, None] == folds[1]] = -np.inf
             if k < 1:
                 logits[first : first + 512] = _logit(self.prior)
                 continue
@@ -178,9 +180,9 @@ class Evidence:
         self.centre = np.zeros((0, len(self.names)), dtype=np.float32)
         self.spread = np.ones(len(self.names), dtype=np.float32)
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
         """Learn every opinion; return what the training rows get, out-of-fold, float32 (n, L, K)."""
-        logits = np.stack([opinion.fit(X, Y_nL, seed) for opinion in self.opinions], axis=-1)
+        logits = np.stack([opinion.fit(X, Y_nL, seed, fold_n) for opinion in self.opinions], axis=-1)
         self.centre = logits.mean(axis=0)
         self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
         return self._scaled(logits)

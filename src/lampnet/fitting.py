@@ -15,10 +15,10 @@ from lampnet import distributed
 from lampnet.checkpoint import claimed, remove_checkpoints
 from lampnet.committee import heard_as_one
 from lampnet.config import Config, TrainingConfig
-from lampnet.dataset import Dataset, Splits, parts_of
+from lampnet.dataset import Dataset, Splits
 from lampnet.decision import choose_decisions
 from lampnet.errors import ConfigError, DataError
-from lampnet.evidence import Evidence, stacked
+from lampnet.evidence import FOLDS, Evidence, stacked
 from lampnet.fitted import (
     MEMBER_SEEDS,
     FittedModel,
@@ -28,6 +28,7 @@ from lampnet.fitted import (
     logits_of_views,
     other_views,
 )
+from lampnet.folds import come_in_order, fold_numbers, parts_of
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
 from lampnet.label_graph import label_graph
@@ -203,13 +204,17 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
         )
     truth = train.indicator()
     encoder = _learned_encoder(train, config, say)
-    evidence, opinions = _gather_opinions(config, encoder, train, truth, say)
+    in_order = come_in_order(truth)
+    if in_order:
+        say("rows that follow each other are alike: parts are cut in their order")
+    fold_n = fold_numbers(len(train), FOLDS, config.training.seed, in_order) if in_order else None
+    evidence, opinions = _gather_opinions(config, encoder, train, truth, say, fold_n)
     views = [
         Examples(nodes=nodes, targets=truth, evidence=opinions)
         for nodes in (_nodes(encoder, train), *(encoder.encode(view) for view in other_views(encoder, train.rows)))
     ]
     parts = []
-    for rest, own in parts_of(len(train), config.training.folds, config.training.seed):
+    for rest, own in parts_of(fold_numbers(len(train), config.training.folds, config.training.seed, in_order)):
         learn = Examples.joined([view.take(rest) for view in views])
         parts.append(_Part(learn, [view.take(own) for view in views]))
     return _Plan(train, truth, encoder, evidence, parts, {"train": len(train), "valid": 0})
@@ -273,14 +278,14 @@ def _learned_encoder(train: Dataset, config: Config, say: Say) -> Encoder:
 
 
 def _gather_opinions(
-    config: Config, encoder: Encoder, train: Dataset, truth: np.ndarray, say: Say
+    config: Config, encoder: Encoder, train: Dataset, truth: np.ndarray, say: Say, fold_n: np.ndarray | None = None
 ) -> tuple[Evidence | None, np.ndarray | None]:
-    """The opinions, and what they say of the training rows, out-of-fold (n, L, K)."""
+    """The opinions, and what they say of the training rows, out-of-fold (n, L, K); `fold_n` as in `Opinion.fit`."""
     if not config.model.evidence:
         return None, None
     say(f"gathering first opinions ({', '.join(config.model.evidence)})")
     evidence = Evidence(config.model.evidence)
-    return evidence, evidence.fit(encoder.linear_features(train.rows), truth, config.training.seed)
+    return evidence, evidence.fit(encoder.linear_features(train.rows), truth, config.training.seed, fold_n)
 
 
 def run_facts(model: FittedModel, told: Sequence[Progress], truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:

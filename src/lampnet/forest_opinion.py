@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.folds import parts_of
+
 Features = Any  # CSR or dense (n, F)
 TREES = 200
 FEWER_TREES = 100  # for more rows than
@@ -38,11 +40,19 @@ class ForestOpinion:
     def __init__(self) -> None:
         self.nodes: dict[str, np.ndarray] = {}
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
-        self._shares: Any = None
+        self._shares: tuple[Any, np.ndarray] | None = None
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
         self.refit(X, Y_nL, seed)
-        return self._logits(self._seen(X), self.nodes["leaf"] < 0)
+        seen, drawn_nt = self._seen(X), self.nodes["leaf"] >= 0
+        if fold_n is None:
+            return self._logits(seen, ~drawn_nt)
+        logits = np.empty(Y_nL.shape, dtype=np.float32)
+        for rest, own in parts_of(fold_n):  # leaves forget the rows of a fold while it is judged
+            self._shares = self._shares_of(rest)
+            logits[own] = self._logits(seen[own], ~drawn_nt[own])
+        self._shares = None
+        return logits
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
         from sklearn.ensemble import ExtraTreesRegressor  # heavy: only where a forest is asked for
@@ -89,7 +99,7 @@ class ForestOpinion:
 
     def _logits(self, X: np.ndarray, counted_nt: np.ndarray) -> np.ndarray:
         """Rows are judged by the trees that count for them."""
-        shares, prior = self._leaf_shares(), self.nodes["prior"]
+        (shares, speaks), prior = self._leaf_shares(), self.nodes["prior"]
         logits = np.empty((len(X), len(prior)), dtype=np.float32)
         for first in range(0, len(X), _BLOCK):
             counted = counted_nt[first : first + _BLOCK]
@@ -97,22 +107,27 @@ class ForestOpinion:
             leaf = self._leaves(X[first : first + _BLOCK])[row, tree] + self.nodes["offsets"][tree]
             ones = np.ones(len(row), dtype=np.float32)
             picked = sparse.csr_matrix((ones, (row, leaf)), shape=(len(counted), shares.shape[0]))
-            total = np.asarray((picked @ shares).todense())
+            total, voices = np.asarray((picked @ shares).todense()), (picked @ speaks)[:, None]
             # One vote for the prior keeps the logits finite.
-            share = np.clip((total + prior) / (counted.sum(axis=1, keepdims=True) + 1.0), 1e-4, 1 - 1e-4)
+            share = np.clip((total + prior) / (voices + 1.0), 1e-4, 1 - 1e-4)
             logits[first : first + _BLOCK] = np.log(share / (1 - share))
         return logits
 
-    def _leaf_shares(self) -> Any:
-        """(all nodes, L): which share of a leaf's rows has each label."""
+    def _leaf_shares(self) -> tuple[Any, np.ndarray]:
+        """(all nodes, L): which share of a leaf's rows has each label; (all nodes,): 1 where there are any rows."""
         if self._shares is None:
-            row, tree = np.nonzero(self.nodes["leaf"] >= 0)
-            node = self.nodes["leaf"][row, tree] + self.nodes["offsets"][tree]
-            held = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
-            weight = (1.0 / held[node]).astype(np.float32)
-            members = sparse.csr_matrix((weight, (node, row)), shape=(len(held), self.Y.shape[0]))
-            self._shares = sparse.csr_matrix(members @ self.Y)
+            self._shares = self._shares_of(np.arange(self.Y.shape[0]))
         return self._shares
+
+    def _shares_of(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
+        """The same as if leaves held these rows only."""
+        row, tree = np.nonzero(self.nodes["leaf"][rows] >= 0)
+        row = rows[row]
+        node = self.nodes["leaf"][row, tree] + self.nodes["offsets"][tree]
+        held = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
+        weight = (1.0 / held[node]).astype(np.float32)
+        members = sparse.csr_matrix((weight, (node, row)), shape=(len(held), self.Y.shape[0]))
+        return sparse.csr_matrix(members @ self.Y), (held > 0).astype(np.float32)
 
     def _leaves(self, X: np.ndarray) -> np.ndarray:
         """(n, trees): the leaf each row falls into, counted within its tree; all trees are walked at once."""

@@ -13,10 +13,11 @@ from scipy import sparse
 
 from lampnet.committee import Committee, heard_as_one, made_ready, networks_of
 from lampnet.config import Config, ModelConfig, folds_for
-from lampnet.dataset import Dataset, Splits, parts_of
+from lampnet.dataset import Dataset, Splits
 from lampnet.errors import ConfigError
 from lampnet.fitted import MEMBER_SEEDS
 from lampnet.fitting import fit
+from lampnet.folds import fold_numbers, parts_of
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import NodeRows
 from lampnet.label_attention import LabelGraph
@@ -130,7 +131,7 @@ def test_decisions_are_chosen_on_rows_judged_by_the_network_that_did_not_see_the
     assert model.valid_proba is not None
     assert model.valid_truth is not None
     done = 0
-    for number, (rest, own) in enumerate(parts_of(len(data), 3, seed=0)):
+    for number, (rest, own) in enumerate(parts_of(fold_numbers(len(data), 3, seed=0))):
         alone = config.updated({"training.folds": 1, "training.seed": MEMBER_SEEDS * number})
         twin = fit(Splits(train=data.take(rest), valid=data.take(own)), alone)
         here = slice(done, done + len(own))
