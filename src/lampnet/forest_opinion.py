@@ -40,21 +40,22 @@ class ForestOpinion:
     def __init__(self) -> None:
         self.nodes: dict[str, np.ndarray] = {}
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
-        self._shares: tuple[Any, np.ndarray] | None = None
+        self._shares: Any = None
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
-        self.refit(X, Y_nL, seed)
-        seen, drawn_nt = self._seen(X), self.nodes["leaf"] >= 0
         if fold_n is None:
-            return self._logits(seen, ~drawn_nt)
-        logits = np.empty(Y_nL.shape, dtype=np.float32)
-        for rest, own in parts_of(fold_n):  # leaves forget the rows of a fold while it is judged
-            self._shares = self._shares_of(rest)
-            logits[own] = self._logits(seen[own], ~drawn_nt[own])
-        self._shares = None
-        return logits
+            self.refit(X, Y_nL, seed)
+            return self._logits(self._seen(X), self.nodes["leaf"] < 0)
+        self._grow(X, Y_nL, seed, _groves(fold_n))
+        drawn_nt = self.nodes["leaf"] >= 0
+        met_ft = np.stack([drawn_nt[own].any(axis=0) for _, own in parts_of(fold_n)])
+        return self._logits(self._seen(X), ~met_ft[fold_n])
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))])
+
+    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int, groves: list[np.ndarray]) -> None:
+        """Trees, as many in each grove, which draw from its rows only."""
         from sklearn.ensemble import ExtraTreesRegressor  # heavy: only where a forest is asked for
 
         known = ~np.isnan(Y_nL)
@@ -63,20 +64,24 @@ class ForestOpinion:
         Y = np.where(known, Y_nL, prior).astype(np.float32)
         columns = _varying_most(X)
         X = _dense(X, columns)
-        forest = ExtraTreesRegressor(
-            TREES if len(Y) <= MANY_ROWS else FEWER_TREES,
-            min_samples_leaf=ROWS_A_LEAF,
-            max_features=_features_a_split(X.shape[1]),
-            bootstrap=True,
-            n_jobs=-1,
-            random_state=seed,
-        )
         targets = _mixtures(Y, prior, seed)
-        forest.fit(X, targets if targets.shape[1] > 1 else targets[:, 0])
-        trees = [tree.tree_ for tree in forest.estimators_]
+        targets = targets if targets.shape[1] > 1 else targets[:, 0]
+        trees, drawn = [], []
+        for number, rows in enumerate(groves):
+            forest = ExtraTreesRegressor(
+                -(-(TREES if len(Y) <= MANY_ROWS else FEWER_TREES) // len(groves)),
+                min_samples_leaf=ROWS_A_LEAF,
+                max_features=_features_a_split(X.shape[1]),
+                bootstrap=True,
+                n_jobs=-1,
+                random_state=seed + number,
+            )
+            forest.fit(X[rows], targets[rows])
+            trees += [tree.tree_ for tree in forest.estimators_]
+            drawn += [rows[own] for own in forest.estimators_samples_]
         drawn_nt = np.zeros((len(X), len(trees)), dtype=bool)
-        for number, rows in enumerate(forest.estimators_samples_):
-            drawn_nt[rows, number] = True
+        for tree, rows in enumerate(drawn):
+            drawn_nt[rows, tree] = True
         self.nodes = {
             "offsets": np.cumsum([0] + [tree.node_count for tree in trees]).astype(np.int64),
             "left": np.concatenate([tree.children_left for tree in trees]).astype(np.int32),
@@ -99,7 +104,7 @@ class ForestOpinion:
 
     def _logits(self, X: np.ndarray, counted_nt: np.ndarray) -> np.ndarray:
         """Rows are judged by the trees that count for them."""
-        (shares, speaks), prior = self._leaf_shares(), self.nodes["prior"]
+        shares, prior = self._leaf_shares(), self.nodes["prior"]
         logits = np.empty((len(X), len(prior)), dtype=np.float32)
         for first in range(0, len(X), _BLOCK):
             counted = counted_nt[first : first + _BLOCK]
@@ -107,27 +112,22 @@ class ForestOpinion:
             leaf = self._leaves(X[first : first + _BLOCK])[row, tree] + self.nodes["offsets"][tree]
             ones = np.ones(len(row), dtype=np.float32)
             picked = sparse.csr_matrix((ones, (row, leaf)), shape=(len(counted), shares.shape[0]))
-            total, voices = np.asarray((picked @ shares).todense()), (picked @ speaks)[:, None]
+            total = np.asarray((picked @ shares).todense())
             # One vote for the prior keeps the logits finite.
-            share = np.clip((total + prior) / (voices + 1.0), 1e-4, 1 - 1e-4)
+            share = np.clip((total + prior) / (counted.sum(axis=1, keepdims=True) + 1.0), 1e-4, 1 - 1e-4)
             logits[first : first + _BLOCK] = np.log(share / (1 - share))
         return logits
 
-    def _leaf_shares(self) -> tuple[Any, np.ndarray]:
-        """(all nodes, L): which share of a leaf's rows has each label; (all nodes,): 1 where there are any rows."""
+    def _leaf_shares(self) -> Any:
+        """(all nodes, L): which share of a leaf's rows has each label."""
         if self._shares is None:
-            self._shares = self._shares_of(np.arange(self.Y.shape[0]))
+            row, tree = np.nonzero(self.nodes["leaf"] >= 0)
+            node = self.nodes["leaf"][row, tree] + self.nodes["offsets"][tree]
+            held = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
+            weight = (1.0 / held[node]).astype(np.float32)
+            members = sparse.csr_matrix((weight, (node, row)), shape=(len(held), self.Y.shape[0]))
+            self._shares = sparse.csr_matrix(members @ self.Y)
         return self._shares
-
-    def _shares_of(self, rows: np.ndarray) -> tuple[Any, np.ndarray]:
-        """The same as if leaves held these rows only."""
-        row, tree = np.nonzero(self.nodes["leaf"][rows] >= 0)
-        row = rows[row]
-        node = self.nodes["leaf"][row, tree] + self.nodes["offsets"][tree]
-        held = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
-        weight = (1.0 / held[node]).astype(np.float32)
-        members = sparse.csr_matrix((weight, (node, row)), shape=(len(held), self.Y.shape[0]))
-        return sparse.csr_matrix(members @ self.Y), (held > 0).astype(np.float32)
 
     def _leaves(self, X: np.ndarray) -> np.ndarray:
         """(n, trees): the leaf each row falls into, counted within its tree; all trees are walked at once."""
@@ -153,6 +153,17 @@ class ForestOpinion:
         shape = (len(parts[2]) - 1, len(self.nodes["prior"]))
         self.Y, self._shares = sparse.csr_matrix(parts, shape=shape), None
         self.Y.check_format(full_check=True)
+
+
+def _groves(fold_n: np.ndarray) -> list[np.ndarray]:
+    """Rows to draw from, as many sets as there are folds: each lacks three of eight folds, in turn.
+
+    >>> [rows.tolist() for rows in _groves(np.array([0, 1, 2]))]
+    [[1, 2], [0, 2], [0, 1]]
+    """
+    folds = int(fold_n.max()) + 1
+    absent = max(1, 3 * folds // 8)
+    return [np.flatnonzero((fold_n - number) % folds >= absent) for number in range(folds)]
 
 
 def _features_a_split(n_features: int) -> int:

@@ -1,0 +1,101 @@
+"""Parts that judge each other: at random, or in the rows' order where neighbours are near copies."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+from lampnet.config import Config
+from lampnet.dataset import Dataset, Splits
+from lampnet.evidence import OPINIONS
+from lampnet.experiments import protocol
+from lampnet.experiments.material import Material
+from lampnet.experiments.protocol import run
+from lampnet.fitting import fit
+from lampnet.folds import FEWEST_ROWS, come_in_order, fold_numbers, parts_of
+
+
+@given(n=st.integers(1, 60), folds=st.integers(1, 9), seed=st.integers(0, 99), in_order=st.booleans())
+def test_parts_share_the_rows_evenly(n: int, folds: int, seed: int, in_order: bool) -> None:
+    fold_n = fold_numbers(n, folds, seed, in_order)
+    sizes = np.bincount(fold_n, minlength=min(folds, n))
+    assert sizes.sum() == n
+    assert sizes.max() - sizes.min() <= 1
+    assert not in_order or (np.diff(fold_n) >= 0).all()
+    parts = parts_of(fold_n)
+    assert sorted(np.concatenate([own for _, own in parts])) == list(range(n))
+    assert all(sorted([*rest, *own]) == list(range(n)) for rest, own in parts)
+
+
+def topics(days: int, rows_a_day: int, labels: int = 6) -> np.ndarray:
+    """Rows that have the topic of their day, and another one at random."""
+    random = np.random.default_rng(0)
+    Y = np.eye(labels, dtype=np.float32)[np.repeat(random.integers(labels, size=days), rows_a_day)]
+    Y[np.arange(len(Y)), random.integers(labels, size=len(Y))] = 1
+    return Y
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10_000), share=st.floats(0.02, 0.6), labels=st.integers(1, 12))
+def test_shuffled_rows_are_in_no_order(seed: int, share: float, labels: int) -> None:
+    Y = (np.random.default_rng(seed).random((FEWEST_ROWS, labels)) < share).astype(np.float32)
+    assert not come_in_order(Y)
+
+
+def test_only_rows_that_resemble_their_neighbours_and_are_not_sorted_come_in_order() -> None:
+    Y = topics(days=100, rows_a_day=6)
+    assert come_in_order(Y)
+    assert not come_in_order(Y[np.random.default_rng(1).permutation(len(Y))])
+    assert not come_in_order(Y[np.argsort(Y.argmax(axis=1), kind="stable")])  # sorted by a label
+    assert not come_in_order(Y[: FEWEST_ROWS - 1])
+    unknown = Y.copy()
+    unknown[::7] = np.nan
+    assert come_in_order(unknown)
+    assert not come_in_order(np.full_like(Y, np.nan))
+
+
+@pytest.mark.parametrize("name", list(OPINIONS))
+def test_rows_of_one_fold_have_no_say_about_each_other(name: str) -> None:
+    """Every row has a copy with its label, which nothing else tells: only who sees the copy can know it."""
+    random = np.random.default_rng(0)
+    X = np.repeat(random.random((150, 30)) * (random.random((150, 30)) < 0.3), 2, axis=0).astype(np.float32)
+    Y = np.repeat(random.random((150, 1)) < 0.4, 2, axis=0).astype(np.float32)
+    fold_n = np.repeat(fold_numbers(150, 8, 0, in_order=True), 2)
+    apart = roc_auc_score(Y, OPINIONS[name]().fit(X, Y, 0, fold_n))
+    together = roc_auc_score(Y, OPINIONS[name]().fit(X, Y, 0))
+    assert apart < 0.65 < together
+
+
+def news(words: np.ndarray, Y: np.ndarray) -> Dataset:
+    rows, labels = sparse.csr_matrix(words), sparse.csr_matrix(Y)
+    return Dataset(name="news", kind="wordset", rows=rows, labels=labels, label_names=tuple("abcdef"))
+
+
+def test_a_committee_is_cut_in_the_rows_order_and_says_so() -> None:
+    Y = topics(days=80, rows_a_day=5)
+    data, said = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y), list[str]()
+    tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 3}
+    model = fit(Splits(train=data), Config.preset("fast").updated(tiny), say=said.append)
+    assert any("cut in their order" in sentence for sentence in said)
+    # The parts, one after the other, are the rows as they came.
+    np.testing.assert_array_equal(model.valid_truth, data.indicator())
+    shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
+    said.clear()
+    model = fit(Splits(train=shuffled), Config.preset("fast").updated(tiny), say=said.append)
+    assert not any("order" in sentence for sentence in said)
+    assert not np.array_equal(model.valid_truth, shuffled.indicator())
+
+
+def test_baselines_are_judged_on_the_same_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies that follow each other help a nearest-row method only where parts are cut at random."""
+    Y = topics(days=80, rows_a_day=5)
+    words = np.repeat(np.random.default_rng(0).random((80, 40)) < 0.2, 5, axis=0).astype(np.float32)
+    material = Material("news", Splits(train=news(words, Y)), 0)
+    in_order = run("mlknn", material)["validation"]["best"]["example_f1"]
+    monkeypatch.setattr(protocol, "come_in_order", lambda truth: False)
+    at_random = run("mlknn", material)["validation"]["best"]["example_f1"]
+    assert in_order < at_random - 0.05
