@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from lampnet import evidence, forest_opinion
 from lampnet.config import Config
@@ -27,8 +27,10 @@ from lampnet.data_source import Source
 from lampnet.decision import choose_decisions
 from lampnet.experiments.material import open_material
 from lampnet.experiments.result_files import write_whole
+from lampnet.folds import come_in_order, fold_numbers
 from lampnet.inputs import make_encoder, text_weights
 from lampnet.metrics import METRICS
+from lampnet.warm_start import weigh
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
 SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
@@ -41,6 +43,8 @@ class Rows:
         train = open_material(Source(data=name, on_bad_row="skip"), 0).labelled.train
         self.name, self.train, self.Y = name, train, train.indicator()
         self.X = self.features()
+        in_order = come_in_order(self.Y)
+        self.fold_n = fold_numbers(len(self.Y), evidence.FOLDS, 0, in_order) if in_order else None
         self.known: dict[str, np.ndarray] = {}
 
     def features(self) -> Any:
@@ -49,7 +53,7 @@ class Rows:
 
     def opinion(self, which: str) -> np.ndarray:
         if which not in self.known:
-            self.known[which] = evidence.OPINIONS[which]().fit(self.X, self.Y, 0)
+            self.known[which] = evidence.OPINIONS[which]().fit(self.X, self.Y, 0, self.fold_n)
         return self.known[which]
 
 
@@ -63,18 +67,15 @@ def together(*names: str) -> Callable[[Rows], np.ndarray]:
 
 
 def weighed(opinions: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
-    from sklearn.linear_model import LogisticRegression
+    """Opinions (n, L) as one, each centred a label, as in `Evidence`."""
+    G = np.stack([opinion - opinion.mean(axis=0) for opinion in opinions], axis=-1)
+    return weighing(G, Y)(G)
 
-    # As in `Evidence`, opinions are centred a label; how frequent a label is stands beside them.
-    known = ~np.isnan(Y)
-    frequency = logit((np.nan_to_num(Y).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0))
-    centred = [opinion - opinion.mean(axis=0) for opinion in opinions]
-    G = np.stack([*centred, np.broadcast_to(frequency, Y.shape)], axis=-1, dtype=np.float32)
-    some = np.zeros(Y.shape, dtype=bool)
-    some[np.random.default_rng(0).permutation(len(Y))[:3000]] = True
-    some &= known
-    model = LogisticRegression(C=1e6).fit(G[some], Y[some])
-    return np.asarray(G @ model.coef_[0] + model.intercept_[0], dtype=np.float32)
+
+def weighing(G: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Centred opinions (n, L, K) as one, weighed as a network does before its first step."""
+    weight, intercept = (part.numpy() for part in weigh(G.astype(np.float32), Y))
+    return lambda G: np.asarray(G @ weight + intercept, dtype=np.float32)
 
 
 def other(which: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
@@ -82,7 +83,7 @@ def other(which: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarra
 
     def logits(rows: Rows) -> np.ndarray:
         with changed(module, **changes):
-            own = evidence.OPINIONS[which]().fit(rows.X, rows.Y, 0)
+            own = evidence.OPINIONS[which]().fit(rows.X, rows.Y, 0, rows.fold_n)
         return weighed([own, *(rows.opinion(name) for name in ("linear", "neighbours") if name != which)], rows.Y)
 
     return logits
@@ -107,7 +108,9 @@ def features(module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
     def logits(rows: Rows) -> np.ndarray:
         with changed(module, **changes):
             X = rows.features()
-        return weighed([evidence.OPINIONS[name]().fit(X, rows.Y, 0) for name in ("linear", "neighbours")], rows.Y)
+        return weighed(
+            [evidence.OPINIONS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in ("linear", "neighbours")], rows.Y
+        )
 
     return logits
 
@@ -151,7 +154,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
 
 def judged(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
     """Scores under decisions chosen on the other half of the rows."""
-    half = np.random.default_rng(99).permutation(len(Y)) % 2
+    half = fold_numbers(len(Y), 2, 99, in_order=come_in_order(Y))
     both = []
     for side in (0, 1):
         rules = choose_decisions(Y[half == side], proba[half == side]).best

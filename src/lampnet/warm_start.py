@@ -99,17 +99,17 @@ def match_label_frequencies(
     with torch.no_grad():
         if evidence is None:
             centre = added_nL.mean(0)
-            weight, intercept = _weigh((added_nL - centre).unsqueeze(-1).numpy(), Y_nL[sample])
+            weight, intercept = weigh((added_nL - centre).unsqueeze(-1).numpy(), Y_nL[sample])
             loud = weight.clamp(min=0.05)  # a start that says nothing could never be heard
             model.gate.mul_(loud.squeeze())
             model.bias.copy_(intercept - loud * centre)
         else:
-            weight, intercept = _weigh(evidence[sample], Y_nL[sample])
+            weight, intercept = weigh(evidence[sample], Y_nL[sample])
             model.evidence_weight.copy_(weight.expand_as(model.evidence_weight))
             model.bias.copy_(intercept - added_nL.mean(0))
 
 
-def _weigh(opinions_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple[Tensor, Tensor]:
+def weigh(opinions_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple[Tensor, Tensor]:
     """The best shared weighing of opinions: one weight an opinion (K,), one intercept a label (L,)."""
     g = torch.from_numpy(opinions_nLK)
     known = torch.from_numpy(~np.isnan(Y_nL))
