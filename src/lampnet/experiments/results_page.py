@@ -75,7 +75,7 @@ def results_page(
     summary = Summary(results)
     datasets = [name for name in (*SEEDS, *summary.datasets()) if name in summary.datasets()]
     datasets = list(dict.fromkeys(datasets))
-    parts = [_HEAD, _machines(results)]
+    parts = [_HEAD, _machines(results), _shared_runs(results)]
     if not results:
         parts.append("There are no results yet; run `lampnet reproduce`.")
     else:
@@ -99,6 +99,11 @@ def _machines(results: Sequence[Mapping[str, Any]]) -> str:
     if not seen:
         return ""
     return f"Measured with lampnet {', '.join(versions)} on: {'; '.join(seen)}."
+
+
+def _shared_runs(results: Sequence[Mapping[str, Any]]) -> str:
+    pairs = dict.fromkeys((result["system"], result["same_run_as"]) for result in results if "same_run_as" in result)
+    return " ".join(f"`{name}` has the settings of `{other}`, and shares its runs." for name, other in pairs)
 
 
 def _targets(summary: Summary) -> str:
