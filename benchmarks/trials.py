@@ -149,6 +149,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "scene": ALONE | FOREST,
     "emotions": ALONE | FOREST,
     "corel5k": ALONE | FOREST,
+    "tox21": ALONE | FOREST,
 }
 
 
