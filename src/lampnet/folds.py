@@ -8,6 +8,7 @@ come later. Such rows are cut in their order. Rows that were sorted by their lab
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
 
 FEWEST_ROWS = 300
 #: neighbours share a label this many standard errors, and this many times, more often than rows drawn at random
@@ -54,12 +55,18 @@ def come_in_order(Y_nL: np.ndarray) -> bool:
     n = len(Y_nL)
     if n < FEWEST_ROWS:
         return False
-    Y = (np.nan_to_num(Y_nL) > 0).astype(np.float32)
-    near = (Y[1:] * Y[:-1]).any(axis=1).mean()
-    far = (Y * Y[np.random.default_rng(0).permutation(n)]).any(axis=1).mean()
+    Y = sparse.csr_matrix(Y_nL > 0, dtype=np.float32)
+    near = _sharing(Y[1:], Y[:-1])
+    far = _sharing(Y, Y[np.random.default_rng(0).permutation(n)])
     both = (near + far) / 2
     if near < TIMES * far or near - far < ERRORS * np.sqrt(2 * both * (1 - both) / n):
         return False
-    thirds = np.stack([Y[fold_numbers(n, 3, 0, in_order=True) == third].sum(axis=0) for third in range(3)])
+    fold_n = fold_numbers(n, 3, 0, in_order=True)
+    thirds = np.stack([np.asarray(Y[fold_n == third].sum(axis=0)).ravel() for third in range(3)])
     frequent = thirds.sum(axis=0) >= FREQUENT
     return bool(frequent.any()) and float(np.median(thirds.max(axis=0)[frequent] / thirds.sum(axis=0)[frequent])) < 0.5
+
+
+def _sharing(Y: sparse.csr_matrix, other: sparse.csr_matrix) -> float:
+    """The share of the rows that have a label in common with their counterpart."""
+    return float((np.asarray(Y.multiply(other).sum(axis=1)) > 0).mean())
