@@ -269,7 +269,7 @@ def plots(points: list[dict[str, Any]]) -> None:
         for pane, unit in zip(panes, ("ms a row", "peak MB of the process"), strict=True):
             pane.set(xlabel=name, ylabel=unit)
             pane.legend(fontsize=8)
-        panes[1].set_ylim(bottom=0)
+        panes[1].set_ylim(0, 1.1 * max(p["peak_mb"] for p in chosen))
         figure.tight_layout()
         figure.savefig(DOCS / f"growth_{name}.svg", metadata={"Date": None})
         plt.close(figure)
