@@ -174,9 +174,9 @@ def speed_section(speed: Mapping[str, Any]) -> str:
         f"Seq2Seq of the same width with beam {BEAMS}, taking turns on {where['cpu']} ({where['threads']} threads). "
         f"The mean ratio is {averages['training']:.1f}x for training and {averages['testing']:.1f}x for testing; the "
         "paper's, on a graphics card, over all its data sets: "
-        f"{_paper_ratio('training'):.1f}x and {_paper_ratio('testing'):.1f}x. Only the networks are timed. A graphics card "
-        "works on all labels at once where Seq2Seq must wait for one after the other; a processor computes them in turn, "
-        "and Seq2Seq computes only those it names."
+        f"{_paper_ratio('training'):.1f}x and {_paper_ratio('testing'):.1f}x. Only the networks are timed. "
+        "A graphics card works on all labels at once where Seq2Seq must wait for one after the other; a processor "
+        "computes them in turn, and Seq2Seq only those it names."
     )
     return f"## Speed\n\n{text}\n\n{table(headings, rows)}"
 
