@@ -73,7 +73,7 @@ class ForestOpinion:
                 min_samples_leaf=ROWS_A_LEAF,
                 max_features=_features_a_split(X.shape[1]),
                 bootstrap=True,
-                n_jobs=-1,
+                n_jobs=1,  # scikit-learn's threads can wipe the whole process's warning filters
                 random_state=seed + number,
             )
             forest.fit(X[rows], targets[rows])
