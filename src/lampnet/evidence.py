@@ -42,7 +42,8 @@ class Opinion(Protocol):
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
         """Learn from all rows; return out-of-fold logits (n, L).
 
-        Rows of one fold have no say about each other; without `fold_n` (n,) a row is only kept from judging itself.
+        Rows of one fold have no say about each other. Without `fold_n` (n,) an opinion keeps a row from judging
+        itself in its own way: random folds, leaving it out, trees that did not draw it.
         """
         ...
 
