@@ -59,11 +59,10 @@ def target_section(runs: list[dict[str, Any]], profile: list[dict[str, Any]]) ->
             used = [line["utilisation"] for line in lines]
             rows.append([what, "utilisation", share, shown(used), "", "", "1", verdict(used, share, 1.0)])
         if mode == "infer" and width >= INT8_FROM_WIDTH:
-            int8, bound = (
-                [line["int8_vs_torch"] for line in lines],
-                max(line["int8_vs_torch_bound"] for line in lines),
-            )
-            cells = [INT8_TARGET, shown(int8), "", "", f"{bound:.2f}", verdict(int8, INT8_TARGET, bound)]
+            int8, bound = [line["int8_vs_torch"] for line in lines], max(line["int8_vs_torch_bound"] for line in lines)
+            free = max(int8) / needed_share(profile, "int8", width)
+            judged = verdict(int8, INT8_TARGET, min(free, bound))
+            cells = [INT8_TARGET, shown(int8), "", f"{free:.2f}", f"{bound:.2f}", judged]
             rows.append([f"int8 inference, d={width}", "x torch", *cells])
     head = ["what", "measure", "wanted", "reached", "beside torch that keeps memory", "all else free", "bound", ""]
     return table(head, rows)

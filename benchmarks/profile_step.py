@@ -15,10 +15,11 @@ from lampnet.config import ModelConfig
 from lampnet.experiments.bench_networks import SHAPES, lamp, prediction, random_batch, training_step
 from lampnet.kept_memory import keep_memory
 from lampnet.prepared import prepared
+from lampnet.quantise import quantised
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"
 GROUPS = {
-    "products with weights": ("aten::mm", "aten::addmm"),
+    "products with weights": ("aten::mm", "aten::addmm", "quantized::linear"),
     "products of attention": ("bmm",),
     "softmax (and torch's whole attention where it is used)": ("softmax", "flash_attention"),
     "layer norm": ("layer_norm",),
@@ -28,16 +29,16 @@ GROUPS = {
 }
 
 
-def shares(width: int, train: bool) -> dict[str, float]:
+def shares(width: int, mode: str) -> dict[str, float]:
     torch.set_num_threads(1)
-    shape = SHAPES[0]
+    shape, train = SHAPES[0], mode == "train"
     keep_memory()
     model = lamp(ModelConfig(width=width, evidence=()), shape)
     batch, truth = random_batch(shape, 32 if train else 16)
     if train:
         action = training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
-        ready = prepared(model.eval(), nodes=2**60)
+        ready = (quantised if mode == "int8" else prepared)(model.eval(), nodes=2**60)
         action = prediction(ready, lambda: ready(batch, last_only=True))
     action()
     with profile(activities=[ProfilerActivity.CPU]) as taken:
@@ -54,9 +55,9 @@ def shares(width: int, train: bool) -> dict[str, float]:
 
 def main() -> None:
     found = [
-        {"width": width, "mode": "train" if train else "infer", "shares": shares(width, train)}
+        {"width": width, "mode": mode, "shares": shares(width, mode)}
         for width in (128, 256, 512)
-        for train in (True, False)
+        for mode in ("train", "infer", "int8")
     ]
     OUT.write_text(json.dumps(found, indent=1) + "\n")
 
