@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ class Source:
             if self.on_bad_row != "skip":
                 return splits
             parts = {name: getattr(splits, name) for name in SPLITS}
-            return Splits(**{name: part and readable_molecules(part, notice) for name, part in parts.items()})
+            readable: dict[str, Any] = {n: part and readable_molecules(part, notice) for n, part in parts.items()}
+            return replace(splits, **readable)
         if not Path(self.data).exists():
             raise DataError(
                 f"there is no data set, folder or file called {self.data!r}; {did_you_mean(self.data, NAMES)}"

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,30 @@ class Dataset:
             row_edges=pick(self.row_edges),
         )
 
+    @classmethod
+    def joined(cls, parts: Sequence[Dataset]) -> Dataset:
+        """The rows of several, one below the other; all have the first's kind, labels and features.
+
+        >>> rows = Dataset(name="x", kind="text", rows=list("abc"), labels=None, label_names=())
+        >>> Dataset.joined([rows.take([2]), rows.take([0, 1])]).rows
+        ['c', 'a', 'b']
+        """
+        first = parts[0]
+
+        def chained(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if any(value is None for value in values) else tuple(chain.from_iterable(values))
+
+        labels = [part.labels for part in parts]
+        return replace(
+            first,
+            rows=_rows_joined([part.rows for part in parts]),
+            labels=None if first.labels is None else sparse.csr_matrix(sparse.vstack(labels)),
+            ids=chained("ids"),
+            groups=chained("groups"),
+            row_edges=chained("row_edges"),
+        )
+
     def indicator(self) -> np.ndarray:
         """The labels as a dense float32 (n, L) array, NaN where unknown."""
         if self.labels is None:
@@ -124,16 +149,38 @@ class Dataset:
         return np.asarray(self.labels.toarray(), dtype=np.float32)
 
 
+def _rows_joined(rows: Sequence[Any]) -> Any:
+    first = rows[0]
+    if isinstance(first, Table):
+        return replace(first, values=np.concatenate([part.values for part in rows]))
+    if sparse.issparse(first):
+        return sparse.csr_matrix(sparse.vstack(rows))
+    if isinstance(first, np.ndarray):
+        return np.concatenate(rows)
+    return list(chain.from_iterable(rows))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Splits:
-    """The training rows and, where they exist, validation and test rows."""
+    """The training rows and, where they exist, validation and test rows.
+
+    valid_is_drawn  the validation rows came with the training rows and were drawn from them at random: nothing
+                    is lost when they are learned from, and other rows are held back to choose on
+    """
 
     train: Dataset
     valid: Dataset | None = None
     test: Dataset | None = None
+    valid_is_drawn: bool = False
 
-    def with_validation(self, fraction: float, seed: int) -> Splits:
-        """Draw a validation part from the training rows where none was given."""
+    def undrawn(self) -> Splits:
+        """The same rows before the validation part was drawn; where it was given, it stays."""
+        if self.valid is None or not self.valid_is_drawn:
+            return self
+        return replace(self, train=Dataset.joined([self.train, self.valid]), valid=None, valid_is_drawn=False)
+
+    def with_validation(self, fraction: float, seed: int, in_order: bool = False) -> Splits:
+        """Draw a validation part from the training rows where none was given; `in_order`: the last of them."""
         if self.valid is not None:
             return self
         n = len(self.train)
@@ -143,9 +190,10 @@ class Splits:
                 f"{self.train.name}: {n} training row(s) are too few to draw a validation part from; "
                 "give more rows or a validation file"
             )
-        order = np.random.default_rng(seed).permutation(n)
+        order = np.arange(n)[::-1] if in_order else np.random.default_rng(seed).permutation(n)
         return replace(
             self,
             train=self.train.take(np.sort(order[n_valid:])),
             valid=self.train.take(np.sort(order[:n_valid])),
+            valid_is_drawn=not in_order,
         )

@@ -14,7 +14,7 @@ import torch
 from lampnet import distributed
 from lampnet.checkpoint import claimed, remove_checkpoints
 from lampnet.committee import heard_as_one
-from lampnet.config import Config, TrainingConfig
+from lampnet.config import Config, TrainingConfig, folds_for
 from lampnet.dataset import Dataset, Splits
 from lampnet.decision import choose_decisions
 from lampnet.errors import ConfigError, DataError
@@ -57,24 +57,37 @@ def fit(
 
     With `training.folds` above 1 these are all training rows, each judged by the network of the committee that
     did not see it; else the rows of `splits.valid`, or a part drawn from the training rows. Where validation
-    rows are given and `training.folds` is left open, they are what choices are made on.
+    rows are given and `training.folds` is left open, they are what choices are made on; rows that were merely
+    drawn from the labelled ones go back to them where a committee is trained.
 
     label_edges  int (E, 2) label numbers, for the label graphs `tree` and `given`
     folder       where checkpoints go; None keeps the run in memory
     callback     told of every step and epoch; `say` hears one sentence a phase
     """
-    if config.training.folds == 0 and splits.valid is not None:
-        config = config.updated({"training.folds": 1})
+    check_training_rows(splits.train)
+    splits, config = settled(splits, config)
     with distributed.joined() as team, claimed(folder if team.leads else None):
         say = say if team.leads else _silent
         if config.training.threads:
             torch.set_num_threads(config.training.threads)
-        check_training_rows(splits.train)
-        train = splits.train
-        config = config.resolved(train.kind, len(train), len(train.label_names))
         gather = _parted if config.training.folds > 1 else _split_once
         plan = gather(splits, config, validation_fraction, say)
         return _fit(plan, config, label_edges, folder, resume, callback, say)
+
+
+def settled(splits: Splits, config: Config) -> tuple[Splits, Config]:
+    """The rows as they are learned from, and settings in which nothing is left open.
+
+    Labelled rows are cut either by a committee or into training and validation rows, never twice.
+    """
+    if splits.valid is not None:
+        labelled = len(splits.train) + len(splits.valid)
+        if splits.valid_is_drawn and (config.training.folds or folds_for(labelled)) > 1:
+            splits = splits.undrawn()
+        else:
+            config = config.updated({"training.folds": config.training.folds or 1})
+    train = splits.train
+    return splits, config.resolved(train.kind, len(train), len(train.label_names))
 
 
 def _silent(sentence: str) -> None:
@@ -204,11 +217,8 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
         )
     truth = train.indicator()
     encoder = _learned_encoder(train, config, say)
-    in_order = come_in_order(truth)
-    if in_order:
-        say("rows that follow each other are alike: parts are cut in their order")
-    fold_n = fold_numbers(len(train), FOLDS, config.training.seed, in_order) if in_order else None
-    evidence, opinions = _gather_opinions(config, encoder, train, truth, say, fold_n)
+    in_order = _told_order(truth, say)
+    evidence, opinions = _gather_opinions(config, encoder, train, truth, say, in_order)
     views = [
         Examples(nodes=nodes, targets=truth, evidence=opinions)
         for nodes in (_nodes(encoder, train), *(encoder.encode(view) for view in other_views(encoder, train.rows)))
@@ -222,7 +232,8 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
 
 def _split_once(splits: Splits, config: Config, validation_fraction: float, say: Say) -> _Plan:
     """One network that learns from the training rows and is checked on the validation rows."""
-    splits = splits.with_validation(validation_fraction, config.training.seed)
+    in_order = splits.valid is None and _told_order(splits.train.indicator(), say)
+    splits = splits.with_validation(validation_fraction, config.training.seed, in_order)
     train, valid = splits.train, splits.valid
     assert valid is not None
     check_training_rows(train)
@@ -230,7 +241,7 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
         valid = align_labels(valid, train.label_names)
     truth, more = train.indicator(), valid.indicator()
     encoder = _learned_encoder(train, config, say)
-    evidence, opinions = _gather_opinions(config, encoder, train, truth, say)
+    evidence, opinions = _gather_opinions(config, encoder, train, truth, say, in_order)
     valid_opinions = None if evidence is None else evidence.of(encoder.linear_features(valid.rows))
     learn = Examples(nodes=_nodes(encoder, train), targets=truth, evidence=opinions)
     # k-mer opinions count both strands as one, so the second view shares the first's out-of-fold opinions.
@@ -253,6 +264,13 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
     again = refit if evidence is not None and config.training.refit_opinions else None
     rows = {"train": len(train), "valid": len(valid)}
     return _Plan(train, truth, encoder, evidence, [_Part(Examples.joined(seen), views)], rows, again)
+
+
+def _told_order(truth: np.ndarray, say: Say) -> bool:
+    in_order = come_in_order(truth)
+    if in_order:
+        say("rows that follow each other are alike: parts are cut in their order")
+    return in_order
 
 
 def check_training_rows(train: Dataset) -> None:
@@ -278,11 +296,12 @@ def _learned_encoder(train: Dataset, config: Config, say: Say) -> Encoder:
 
 
 def _gather_opinions(
-    config: Config, encoder: Encoder, train: Dataset, truth: np.ndarray, say: Say, fold_n: np.ndarray | None = None
+    config: Config, encoder: Encoder, train: Dataset, truth: np.ndarray, say: Say, in_order: bool
 ) -> tuple[Evidence | None, np.ndarray | None]:
-    """The opinions, and what they say of the training rows, out-of-fold (n, L, K); `fold_n` as in `Opinion.fit`."""
+    """The opinions, and what they say of the training rows, out-of-fold (n, L, K)."""
     if not config.model.evidence:
         return None, None
+    fold_n = fold_numbers(len(train), FOLDS, config.training.seed, in_order) if in_order else None
     say(f"gathering first opinions ({', '.join(config.model.evidence)})")
     evidence = Evidence(config.model.evidence)
     return evidence, evidence.fit(encoder.linear_features(train.rows), truth, config.training.seed, fold_n)

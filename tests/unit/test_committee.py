@@ -22,6 +22,7 @@ from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import NodeRows
 from lampnet.label_attention import LabelGraph
 from lampnet.model import LaMP
+from lampnet.readers.alignment import random_split
 from lampnet.training import Progress, Stopped
 
 B, L, F = 5, 12, 9
@@ -152,6 +153,23 @@ def test_the_number_of_parts_is_chosen_by_rows_and_given_validation_rows_are_kep
     assert len(model.valid_truth) == 20
     with pytest.raises(ConfigError, match="20 validation rows"):
         fit(parts, Config.preset("fast").updated(SMALL))
+
+
+def test_validation_rows_that_were_drawn_go_back_to_the_rows_that_a_committee_cuts() -> None:
+    """A named set without a publisher's validation part learns from as many rows as the methods beside it."""
+    data = dataset(60)
+    parts = random_split(data, valid=20, test=10, seed=0)
+    open_ = Config.preset("fast").updated({**SMALL, "training.folds": 0})
+    model = fit(parts, open_)
+    assert len(networks_of(model.network)) == folds_for(50)
+    assert model.valid_truth is not None
+    assert parts.valid is not None
+    known = np.concatenate([parts.train.indicator(), parts.valid.indicator()])
+    assert sorted(map(tuple, model.valid_truth)) == sorted(map(tuple, known))
+    np.testing.assert_array_equal(fit(parts.undrawn(), open_).proba(data.rows), model.proba(data.rows))
+    alone = fit(parts, open_.updated({"training.folds": 1}))
+    assert len(networks_of(alone.network)) == 1
+    np.testing.assert_array_equal(alone.valid_truth, parts.valid.indicator())
 
 
 def test_a_run_that_is_ended_in_its_second_network_hands_over_two_and_is_finished_by_resume(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ def toy(source: Source, seed: int) -> Material:
     rows = sparse.csr_matrix(words.astype(np.float32))
     data = Dataset(name="toy", kind="wordset", rows=rows, labels=sparse.csr_matrix(Y), label_names=tuple("abcd"))
     return Material(source.data, Splits(train=data), seed)
+
+
+def toy_with_validation(source: Source, seed: int) -> Material:
+    """Given validation rows: lampnet's default is a single network then, as the paper's forms are."""
+    whole = toy(source, seed)
+    assert whole.splits.valid is not None
+    return Material(source.data, replace(whole.splits, valid_is_drawn=False), seed)
 
 
 def result(dataset: str, system: str, seed: int = 0, value: float = 0.5, **scores: float) -> dict[str, Any]:
@@ -96,15 +104,20 @@ def test_only_what_is_missing_is_run(tmp_path: Path) -> None:
 def test_systems_with_the_same_settings_share_a_run(tmp_path: Path) -> None:
     write_result(tmp_path, result("emotions", "lamp", value=0.123))  # such a score that its copy is known again
     full, edgeless, lamp = (Task("emotions", name, 0) for name in ("emb-fc", "emb-el", "lamp"))
-    (shared,) = reproduce([full], tmp_path, open_data=toy)
+    (shared,) = reproduce([full], tmp_path, open_data=toy_with_validation)
     same = read_result(shared)
     assert (same["system"], same["same_run_as"], same["best"]["example_f1"]) == ("emb-fc", "lamp", 0.123)
     assert same["command"] == full.command()
     assert "`emb-fc` has the settings of `lamp`, and shares its runs." in results_page(read_results(tmp_path))
-    # Another graph is another run, and so are other settings, or the same run once more.
+    # Another graph is another run, and so are other settings, or the same run once more; so is a committee.
     for task, settings in ((edgeless, TINY), (full, TINY), (lamp, TINY)):
-        (anew,) = reproduce([task], tmp_path, open_data=toy, settings=settings, again=task is not edgeless)
+        (anew,) = reproduce(
+            [task], tmp_path, open_data=toy_with_validation, settings=settings, again=task is not edgeless
+        )
         assert "same_run_as" not in read_result(anew)
+    full.path(tmp_path).unlink()
+    (apart,) = reproduce([full], tmp_path, open_data=toy, settings=TINY)
+    assert "same_run_as" not in read_result(apart)
 
 
 def test_a_data_set_that_is_not_there_does_not_stop_the_others(tmp_path: Path) -> None:

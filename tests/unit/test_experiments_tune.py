@@ -18,6 +18,7 @@ from lampnet.dataset import Dataset, Splits
 from lampnet.errors import ConfigError
 from lampnet.experiments.tune import BEST, JOURNAL, Found, defaults, objective, tune
 from lampnet.metrics import micro_f1
+from lampnet.readers.alignment import random_split
 
 # Few epochs of a narrow network, and no forest: seconds, not minutes.
 FIXED = {
@@ -40,6 +41,14 @@ def word_splits(n: int = 90) -> Splits:
     data = Dataset(name="toy", kind="wordset", rows=rows, labels=sparse.csr_matrix(Y), label_names=tuple("abc"))
     index = np.arange(n)
     return Splits(train=data.take(index[: n // 2]), valid=data.take(index[n // 2 :]))
+
+
+def test_rows_that_trials_are_judged_on_are_not_learned_from_even_where_they_were_drawn(tmp_path: Path) -> None:
+    parts = random_split(word_splits().train, valid=15, test=0, seed=0)
+    given = Splits(train=parts.train, valid=parts.valid)
+    assert parts.valid_is_drawn
+    both = [tune(splits, tmp_path / str(n), trials=1, settings=FIXED) for n, splits in enumerate((parts, given))]
+    assert both[0].value == both[1].value
 
 
 def test_the_search_resumes_and_keeps_its_best(tmp_path: Path) -> None:

@@ -90,6 +90,17 @@ def test_a_committee_is_cut_in_the_rows_order_and_says_so() -> None:
     assert not np.array_equal(model.valid_truth, shuffled.indicator())
 
 
+def test_a_single_network_is_checked_on_the_last_rows_where_they_come_in_order() -> None:
+    Y = topics(days=80, rows_a_day=5)
+    data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
+    tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 1}
+    model = fit(Splits(train=data), Config.preset("fast").updated(tiny), validation_fraction=0.2)
+    np.testing.assert_array_equal(model.valid_truth, data.indicator()[320:])
+    shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
+    model = fit(Splits(train=shuffled), Config.preset("fast").updated(tiny), validation_fraction=0.2)
+    assert not np.array_equal(model.valid_truth, shuffled.indicator()[320:])
+
+
 def test_baselines_are_judged_on_the_same_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies that follow each other help a nearest-row method only where parts are cut at random."""
     Y = topics(days=80, rows_a_day=5)

@@ -12,7 +12,7 @@ import torch
 from scipy import sparse
 
 from lampnet.config import InputConfig
-from lampnet.dataset import KINDS, Table
+from lampnet.dataset import KINDS, Dataset, Table
 from lampnet.errors import DataError
 from lampnet.inputs import make_encoder, restore_encoder
 
@@ -81,6 +81,21 @@ def test_padding_and_company_do_not_change_a_rows_nodes(case):
         assert present[row, :count].all()
         if edges is not None:
             assert torch.equal(own_edges[0, :count, :count], edges[row, :count, :count])
+
+
+@ALL
+def test_rows_that_were_divided_and_joined_are_the_rows(case):
+    kind, _, rows = case
+    encoder, _ = fitted(case)
+    labels = sparse.csr_matrix(random.integers(0, 2, (5, 3)).astype(np.float32))
+    ids, edges = tuple("abcde"), tuple(np.full((i, 2), i) for i in range(5))
+    data = Dataset(name="x", kind=kind, rows=rows, labels=labels, label_names=("p", "q", "r"), ids=ids, row_edges=edges)
+    order = np.array([3, 0, 4, 1, 2])
+    whole, joined = data.take(order), Dataset.joined([data.take(order[:2]), data.take(order[2:])])
+    same_nodes(encoder.encode(whole.rows), encoder.encode(joined.rows))
+    np.testing.assert_array_equal(whole.indicator(), joined.indicator())
+    assert joined.ids == whole.ids == tuple("daebc")
+    assert [len(pairs) for pairs in joined.row_edges] == [3, 0, 4, 1, 2]
 
 
 @ALL

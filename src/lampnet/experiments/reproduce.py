@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from lampnet.baselines import REGISTRY
+from lampnet.config import Config
 from lampnet.data_source import Source
 from lampnet.errors import ConfigError, DataError, LampnetError, did_you_mean
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.protocol import Say, run
 from lampnet.experiments.result_files import file_name, read_result, write_result
-from lampnet.experiments.systems import SYSTEMS, check_settings, chosen_systems
+from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_systems
+from lampnet.fitting import settled
 from lampnet.readers.registry import NAMES
 
 #: Data sets in the order in which they are run, and over how many seeds; SIDER's seeds are random splits.
@@ -139,7 +141,7 @@ def reproduce(
             say(f"{task.dataset} is left out: {problem}")
             continue
         say(f"[{number} of {len(missing)}] {task.dataset}, {task.system}, seed {task.seed}")
-        twin = None if again else _same_run(task, folder, opened[1].prior_graph, settings)
+        twin = None if again else _same_run(task, folder, opened[1], settings)
         if twin is not None:
             say(f"the same settings have run as {twin['same_run_as']}")
             written.append(write_result(folder, twin))
@@ -154,15 +156,21 @@ def reproduce(
     return written
 
 
-def _same_run(task: Task, folder: Path, prior_graph: str, settings: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The result of a system with the very same settings under this one's name, if there is any."""
+def _same_run(
+    task: Task, folder: Path, material: Material, settings: Mapping[str, Any] | None
+) -> dict[str, Any] | None:
+    """The result of a system that these rows give the very same settings, under this one's name, if there is any."""
     own = SYSTEMS[task.system]
     if not own.is_lamp:
         return None
-    wanted = own.config(prior_graph, settings)
+
+    def config_of(system: System) -> Config:
+        return settled(material.labelled, system.config(material.prior_graph, settings))[1]
+
+    wanted = config_of(own)
     for name, other in SYSTEMS.items():
         path = Task(task.dataset, name, task.seed).path(folder)
-        if name == task.system or not other.is_lamp or other.config(prior_graph, settings) != wanted:
+        if name == task.system or not other.is_lamp or config_of(other) != wanted:
             continue
         if path.exists() and (known := read_result(path))["finished"] and not other_settings(known, settings):
             named = {"system": own.name, "title": own.title, "command": task.command(), "same_run_as": name}

@@ -152,7 +152,8 @@ def tune(
         raise ConfigError(f"there is no metric {metric!r} to tune for; {did_you_mean(metric, OBJECTIVES)}")
     fixed = dict(settings or {})
     base = Config.preset("fast").updated(fixed).updated({"training.seed": seed})
-    rows = Splits(train=splits.train, valid=splits.valid).with_validation(VALIDATION_FRACTION, seed)
+    # Trials are judged on the validation rows, so these are not learned from, wherever they came from.
+    rows = replace(splits.with_validation(VALIDATION_FRACTION, seed), test=None, valid_is_drawn=False)
     assert rows.valid is not None
     truth = rows.valid.indicator()
     about: dict[str, Any] = {"data": rows.train.name, "rows": len(rows.train), "metric": metric, "base": base.to_json()}

@@ -151,4 +151,5 @@ def random_split(data: Dataset, valid: float | int, test: float | int, seed: int
         train=data.take(np.sort(order[n_valid + n_test :])),
         valid=data.take(np.sort(order[:n_valid])),
         test=data.take(np.sort(order[n_valid : n_valid + n_test])),
+        valid_is_drawn=True,
     )
