@@ -45,9 +45,10 @@ All systems go through the same code: the same labelled and test rows, the same 
 LaMP's own first opinions, settings tuned on validation rows, scores on test rows. Decisions are chosen on rows that
 were not learned from: up to 25,000 labelled rows these are all of them, cut into three or five parts, each judged by a
 model that learned from the others (LaMP's networks form a committee then; other methods are learned once more from
-all rows); of more rows, and for Emb + MLP and Seq2Seq, they are the validation rows. Where a table gives
-`mean ± spread`, the spread is the standard deviation over seeds. No run uses test labels for a choice, except in the
-tables called "oracle", which say so; how the recipe itself was found is told in the notes at the end.
+all rows); of more rows, where the publisher gives validation rows, and for single networks (the paper's six forms of
+LaMP, Emb + MLP, Seq2Seq), they are the validation rows. Where a table gives `mean ± spread`, the spread is the standard
+deviation over seeds. No run uses test labels for a choice, except in the tables called "oracle", which say so; how the
+recipe itself was found is told in the notes at the end.
 
 - **The paper's protocol**: for each metric the best of 27 global thresholds on rows that were not learned from.
 - **Best decision**: for each metric the best on such rows of: thresholds, a threshold for each label, top-k,
@@ -138,8 +139,9 @@ def _paper_section(summary: Summary, datasets: Sequence[str]) -> str:
         "## The paper's tables",
         "Each cell: the published score, then lampnet's under the paper's protocol, then the difference to the "
         "published one. Rows that the paper does not have are compared with the best published score of the column. "
-        "RNN Seq2Seq is scored by the label sets it names itself. The published systems ran with d=512 on a graphics "
-        "card.",
+        "RNN Seq2Seq is scored by the label sets it names itself. The six forms of LaMP are single networks with "
+        "lampnet's own recipe, first opinions included; they differ in the label graph and in messages among the "
+        "input's nodes. The published systems ran with d=512 on a graphics card.",
     ]
     parts += [_paper_table(summary, metric, shown) for metric in PAPER_ORDER]
     return "\n\n".join(parts)
