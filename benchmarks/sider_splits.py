@@ -1,0 +1,62 @@
+"""How hard SIDER's random splits are: docs/measurements/sider_splits.json.
+
+    python benchmarks/sider_splits.py [--data-root DIR] [--splits 100]
+
+Scores of the constant guess of the label frequencies, which learns nothing from the molecules, on many random splits of
+the paper's sizes, each five of them as one mean: what is due to the draw of the test rows alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import numpy as np
+
+from lampnet.baselines.constant import LabelFrequencies
+from lampnet.data_source import Source
+from lampnet.decision import choose_decisions
+from lampnet.metrics import METRICS
+
+OUT = Path(__file__).parent.parent / "docs" / "measurements" / "sider_splits.json"
+SCORES = ("example_f1", "micro_f1", "macro_f1")
+FIVE = 5
+
+
+def constant_guess(source: Source, seed: int) -> list[float]:
+    splits = source.splits(seed)
+    labelled, test = splits.undrawn().train.indicator(), splits.test.indicator()
+    model = LabelFrequencies().fit(labelled, labelled)
+    rules = choose_decisions(labelled, model.predict_proba(labelled), seed=seed).best
+    proba = model.predict_proba(test)
+    return [float(METRICS[metric](test, rules[metric].apply(proba))) for metric in SCORES]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-root")
+    parser.add_argument("--splits", type=int, default=100)
+    given = parser.parse_args()
+    source = Source(data="sider", root=given.data_root)
+    scores = np.array([constant_guess(source, seed) for seed in range(given.splits)])
+    fives = scores[: given.splits // FIVE * FIVE].reshape(-1, FIVE, len(SCORES)).mean(axis=1)
+
+    def told(values: np.ndarray) -> dict[str, float]:
+        return {metric: round(float(value), 4) for metric, value in zip(SCORES, values, strict=True)}
+
+    found = {
+        "system": "constant",
+        "splits": given.splits,
+        "mean": told(scores.mean(axis=0)),
+        "spread of one split": told(scores.std(axis=0, ddof=1)),
+        "spread of the mean of five": told(fives.std(axis=0, ddof=1)),
+        "mean of the splits in the tables (seeds 0 to 4)": told(fives[0]),
+        "highest mean of five": told(fives.max(axis=0)),
+    }
+    OUT.write_text(json.dumps(found, indent=1) + "\n")
+    print(OUT.read_text())
+
+
+if __name__ == "__main__":
+    main()
