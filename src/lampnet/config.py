@@ -266,9 +266,9 @@ def folds_for(n_rows: int) -> int:
     of them is enough.
 
     >>> folds_for(400), folds_for(8_000), folds_for(100_000)
-    (5, 3, 1)
+    (5, 5, 1)
     """
-    return 5 if n_rows <= 3_000 else 3 if n_rows <= 25_000 else 1
+    return 5 if n_rows <= 25_000 else 1
 
 
 def setting_types() -> dict[str, Any]:

@@ -43,7 +43,7 @@ This page is written by `lampnet reproduce` from the files in `results/`; no num
 
 All systems go through the same code: the same labelled and test rows, the same features for all baselines as for
 LaMP's own first opinions, settings tuned on validation rows, scores on test rows. Decisions are chosen on rows that
-were not learned from: up to 25,000 labelled rows these are all of them, cut into three or five parts, each judged by a
+were not learned from: up to 25,000 labelled rows these are all of them, cut into five parts, each judged by a
 model that learned from the others (LaMP's networks form a committee then; other methods are learned once more from
 all rows); of more rows, where the publisher gives validation rows, and for single networks (the paper's six forms of
 LaMP, Emb + MLP, Seq2Seq), they are the validation rows. Where a table gives `mean ± spread`, the spread is the standard
