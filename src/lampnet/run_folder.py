@@ -60,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training and its scores on the validation rows."""
+    """A finished training and its scores on rows that were not learned from when they were judged."""
 
     model: FittedModel
     scores: dict[str, Any]
