@@ -114,6 +114,6 @@ def _train(asked: Run, out: Path, resume: bool, any_run: bool, quiet: bool) -> i
             return 128 + int(stopped.signal_number)
     display.say(f"{outcome.model.facts['status']}; the model is in {out}")
     if not quiet and team.leads:
-        Console(soft_wrap=True).print(score_table("rows that were not learned from when they were judged", outcome.scores))
+        Console(soft_wrap=True).print(score_table("rows that were not learned from", outcome.scores))
         typer.echo(f"next: lampnet evaluate {out}")
     return 0

@@ -15,6 +15,7 @@ from lampnet.data_source import Source, prior_graph
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, LampnetError
 from lampnet.fitting import VALIDATION_FRACTION, check_training_rows
+from lampnet.folds import come_in_order
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import NodeRows, with_edges
 from lampnet.readers.alignment import random_split
@@ -47,7 +48,7 @@ class Material:
     name : str
         What results call it.
     splits : Splits
-        With test rows; validation rows are drawn where there are none.
+        With test rows; validation rows are drawn where there are none, as `fit` draws them.
     seed : int
         Draws what the publisher did not divide.
     prior_graph : str
@@ -69,7 +70,8 @@ class Material:
             splits = _with_test(splits, seed)
         #: the rows as they came: with the publisher's validation rows, or none, for methods that cut their own
         self.labelled = splits
-        self.splits = splits.with_validation(VALIDATION_FRACTION, seed)
+        in_order = splits.valid is None and come_in_order(splits.train.indicator())
+        self.splits = splits.with_validation(VALIDATION_FRACTION, seed, in_order)
         self.name, self.seed, self.prior_graph, self.edges = name, seed, prior_graph, edges
         self._encoded: dict[tuple[str, InputConfig], Encoded] = {}
 
@@ -121,14 +123,17 @@ class Material:
 
 
 def _with_test(splits: Splits, seed: int) -> Splits:
-    """A tenth of the training rows as test rows, where the data has none of its own."""
-    drawn = random_split(splits.train, valid=0, test=TEST_FRACTION, seed=seed)
-    assert drawn.test is not None
-    if len(drawn.test) < 1:
+    """A tenth of the training rows as test rows, where the data has none of its own; of rows in order the last."""
+    rows = splits.train
+    n_test = round(TEST_FRACTION * len(rows))
+    if n_test < 1:
         raise DataError(
-            f"{splits.train.name}: {len(splits.train)} rows are too few to draw test rows from; "
-            "give more rows or a test file"
+            f"{rows.name}: {len(rows)} rows are too few to draw test rows from; give more rows or a test file"
         )
+    if come_in_order(rows.indicator()):
+        first = len(rows) - n_test
+        return replace(splits, train=rows.take(np.arange(first)), test=rows.take(np.arange(first, len(rows))))
+    drawn = random_split(rows, valid=0, test=n_test, seed=seed)
     return replace(splits, train=drawn.train, test=drawn.test)
 
 
