@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,14 +13,26 @@ from pathlib import Path
 import pytest
 from lampnet_command import SMALL, here, lampnet, texts, write_jsonl
 
+from lampnet.cli.app import COMMANDS
+
 METRICS = {"subset_accuracy", "hamming_accuracy", "example_f1", "micro_f1", "macro_f1"}
 
 
 def test_help_names_the_commands_and_exits_with_0() -> None:
     done = lampnet("--help")
     assert done.code == 0
-    for name in ("train", "evaluate", "predict", "data"):
+    for name in COMMANDS:
         assert name in done.out
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"data"}))
+def test_the_documentation_shows_every_command_with_options_that_exist(name: str) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    usage = page.partition(f"\n## {name}\n")[2].partition("```\n")[2].partition("```")[0]
+    assert usage.startswith(f"lampnet {name}")
+    shown = lampnet(name, "--help").out
+    for option in re.findall(r"--[a-z-]+", usage):
+        assert f"{option} " in shown
 
 
 def test_train_leaves_a_model_folder(trained: Path) -> None:
