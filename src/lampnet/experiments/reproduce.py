@@ -27,7 +27,7 @@ SEEDS: dict[str, int] = {
     "yeast_chipexo": 1,
     "emotions": 3,
     "scene": 3,
-    "mediamill": 3,
+    "mediamill": 1,
     "corel5k": 1,
     "tox21": 1,
     "goemotions": 1,
