@@ -103,8 +103,13 @@ def _machines(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shared_runs(results: Sequence[Mapping[str, Any]]) -> str:
-    pairs = dict.fromkeys((result["system"], result["same_run_as"]) for result in results if "same_run_as" in result)
-    return " ".join(f"`{name}` has the settings of `{other}`, and shares its runs." for name, other in pairs)
+    twins = dict.fromkeys(
+        (result["dataset"], result["system"], result["same_run_as"]) for result in results if "same_run_as" in result
+    )
+    return " ".join(
+        f"On {_title(dataset)} `{name}` has the settings of `{other}`, and shares its runs."
+        for dataset, name, other in twins
+    )
 
 
 def _targets(summary: Summary) -> str:
