@@ -1,9 +1,10 @@
 """Random parts against parts in the rows' order, where the order matters: docs/measurements/parts_in_order.json.
 
-    python benchmarks/parts_in_order.py [--data-root DIR]
+    python benchmarks/parts_in_order.py [--data-root DIR] [--networks]
 
 First opinions learn from the first three quarters of Reuters' labelled rows, are weighed and get their decisions on
-these rows, out-of-fold, and are scored on the last quarter. Test rows are never opened.
+these rows, out-of-fold, and are scored on the last quarter. With `--networks` whole models do the same: a committee of
+five cut in order, and a single network checked on the last tenth of its rows. Test rows are never opened.
 """
 
 from __future__ import annotations
@@ -11,27 +12,53 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import time
 from pathlib import Path
 
+import numpy as np
 from scipy.special import expit
 from trials import SCORES, Rows, weighing
 
+from lampnet.config import Config
+from lampnet.dataset import Splits
 from lampnet.decision import choose_decisions
 from lampnet.evidence import FOLDS, Evidence
+from lampnet.fitting import fit
 from lampnet.folds import come_in_order, fold_numbers
 from lampnet.metrics import METRICS
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "parts_in_order.json"
 
 
+def networks(rows: Rows, cut: int) -> dict[str, dict[str, float]]:
+    """Scores on the later rows, each under the decision chosen on the rows before them."""
+    train, later = rows.train.take(np.arange(cut)), rows.train.take(np.arange(cut, len(rows.train)))
+    found = {}
+    for way, folds in (("a single network checked on the last tenth", 1), ("a committee of five cut in order", 5)):
+        config = Config.preset("fast").updated({"training.folds": folds})
+        began = time.process_time()
+        model = fit(Splits(train=train), config)
+        minutes = (time.process_time() - began) / 60
+        proba, truth = model.proba(later.rows), later.indicator()
+        scores = {m: round(float(METRICS[m](truth, model.decisions.best[m].apply(proba))), 4) for m in SCORES}
+        found[way] = scores | {"processor_minutes": round(minutes, 1)}
+        print(way, found[way], flush=True)
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data-root")
+    parser.add_argument("--networks", action="store_true")
     given = parser.parse_args()
     if given.data_root:
         os.environ["LAMPNET_DATA"] = given.data_root
     rows = Rows("reuters21578")
     cut = len(rows.Y) * 3 // 4
+    if given.networks:
+        found = json.loads(OUT.read_text()) | {"networks, later rows": networks(rows, cut)}
+        OUT.write_text(json.dumps(found, indent=1) + "\n")
+        return
     X, Y, later_X, later_Y = rows.X[:cut], rows.Y[:cut], rows.X[cut:], rows.Y[cut:]
     found = {"rows": cut, "later_rows": len(later_Y), "found_to_come_in_order": come_in_order(Y)}
     for way, in_order in (("at random", False), ("in order", True)):

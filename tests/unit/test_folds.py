@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
+from lampnet.committee import networks_of
 from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
 from lampnet.evidence import OPINIONS
@@ -93,11 +96,16 @@ def test_a_committee_is_cut_in_the_rows_order_and_says_so() -> None:
 def test_a_single_network_is_checked_on_the_last_rows_where_they_come_in_order() -> None:
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
-    tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 1}
+    tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1}
+    assert Config.preset("fast").training.folds == 0  # it is what happens by default
     model = fit(Splits(train=data), Config.preset("fast").updated(tiny), validation_fraction=0.2)
     np.testing.assert_array_equal(model.valid_truth, data.indicator()[320:])
+    assert len(networks_of(model.network)) == 1
     shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
     model = fit(Splits(train=shuffled), Config.preset("fast").updated(tiny), validation_fraction=0.2)
+    assert len(networks_of(model.network)) == 5
+    alone = Config.preset("fast").updated({**tiny, "training.folds": 1})
+    model = fit(Splits(train=shuffled), alone, validation_fraction=0.2)
     assert not np.array_equal(model.valid_truth, shuffled.indicator()[320:])
 
 
@@ -113,13 +121,19 @@ def test_an_experiment_divides_rows_in_order_by_their_order() -> None:
     assert not np.array_equal(truth["test"], shuffled.indicator()[360:])
 
 
-def test_baselines_are_judged_on_the_same_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Copies that follow each other help a nearest-row method only where parts are cut at random."""
+def test_baselines_are_judged_on_the_last_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     Y = topics(days=80, rows_a_day=5)
-    words = np.repeat(np.random.default_rng(0).random((80, 40)) < 0.2, 5, axis=0).astype(np.float32)
-    material = Material("news", Splits(train=news(words, Y)), 0)
-    few = {"mlknn.k": 5}  # tuned on rows in order, it would be too many for copies to matter
-    in_order = run("mlknn", material, settings=few)["validation"]["best"]["example_f1"]
-    monkeypatch.setattr(protocol, "come_in_order", lambda truth: False)
-    at_random = run("mlknn", material, settings=few)["validation"]["best"]["example_f1"]
-    assert in_order < at_random - 0.05
+    data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
+    shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
+    judged: list[np.ndarray] = []
+    score = protocol.score
+
+    def watched(test_truth: np.ndarray, done: protocol.Run, seed: int) -> dict[str, Any]:
+        judged.append(done.valid_truth)
+        return score(test_truth, done, seed)
+
+    monkeypatch.setattr(protocol, "score", watched)
+    for rows in (data, shuffled):
+        run("mlknn", Material("news", Splits(train=rows)), settings={"mlknn.k": 5})
+    np.testing.assert_array_equal(judged[0], data.indicator()[324:360])
+    assert len(judged[1]) == 360  # all labelled rows, cross-fitted

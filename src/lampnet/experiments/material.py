@@ -70,8 +70,9 @@ class Material:
             splits = _with_test(splits, seed)
         #: the rows as they came: with the publisher's validation rows, or none, for methods that cut their own
         self.labelled = splits
-        in_order = splits.valid is None and come_in_order(splits.train.indicator())
-        self.splits = splits.with_validation(VALIDATION_FRACTION, seed, in_order)
+        #: whether the last of the labelled rows are the validation rows, as they are for LaMP
+        self.in_order = splits.valid is None and come_in_order(splits.train.indicator())
+        self.splits = splits.with_validation(VALIDATION_FRACTION, seed, self.in_order)
         self.name, self.seed, self.prior_graph, self.edges = name, seed, prior_graph, edges
         self._encoded: dict[tuple[str, InputConfig], Encoded] = {}
 

@@ -29,10 +29,10 @@ from lampnet.config import Config, folds_for
 from lampnet.decision import Decisions, choose_decisions, choose_paper_thresholds
 from lampnet.evidence import stacked
 from lampnet.experiments.machine import machine, version
-from lampnet.experiments.material import Encoded, Material
+from lampnet.experiments.material import Material
 from lampnet.experiments.systems import System, baseline_settings, system
 from lampnet.experiments.time_limit import OutOfTime, at_most, in_words
-from lampnet.folds import come_in_order, fold_numbers, parts_of
+from lampnet.folds import fold_numbers, parts_of
 from lampnet.metrics import METRICS, five_metrics
 from lampnet.scoring import all_scores
 
@@ -217,11 +217,11 @@ def _run_baseline(
         valid, valid_truth = model.predict_proba(encoded.valid), truth["valid"]
         tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
         if entry.input == "features":
-            X, Y, in_order = _labelled(material, encoded)
-            folds = folds_for(len(Y))
+            X, Y = stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
+            folds = 1 if material.in_order else folds_for(len(Y))
             if folds > 1:
                 valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)
-                for rest, part in parts_of(fold_numbers(len(Y), folds, material.seed, in_order)):
+                for rest, part in parts_of(fold_numbers(len(Y), folds, material.seed)):
                     again = _fitted_again(chosen.name, given | tuned, model, X[rest], Y[rest])
                     valid[part] = again.predict_proba(X[part])
             model = _fitted_again(chosen.name, given | tuned, model, X, Y)
@@ -246,15 +246,6 @@ def _run_baseline(
         valid_sets=valid_sets,
         test_sets=test_sets,
     )
-
-
-def _labelled(material: Material, encoded: Encoded) -> tuple[Any, np.ndarray, bool]:
-    """Features and labels of training and validation rows, and whether their parts are to be cut in their order."""
-    whole = material.labelled
-    if whole.valid is None and come_in_order(truth := whole.train.indicator()):
-        return encoded.encoder.linear_features(whole.train.rows), truth, True
-    truth = np.vstack([material.truth["train"], material.truth["valid"]])
-    return stacked([encoded.train, encoded.valid]), truth, False
 
 
 def _fitted_again(name: str, settings: dict[str, Any], tuned: Any, X: Any, Y: np.ndarray) -> Any:
