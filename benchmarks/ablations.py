@@ -41,7 +41,8 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "louder": ("learning rate 3e-3", {"training.learning_rate": 3e-3}),
     "messages-among-features": ("FMP: two steps among the input nodes", {"model.feature_steps": 2}),
 }
-#: The same runs under their names in the tables of results; of rows in order `lamp` is no committee, and has its own file.
+#: The same runs under their names in the tables of results. Of rows in order `lamp` is no committee: Reuters' committee
+#: of five has a file of its own.
 TABLED = {"default": "emb-fc", "five-parts": "lamp", "edgeless": "emb-el", "messages-among-features": "fmp-fc"}
 
 
@@ -84,8 +85,8 @@ def page() -> str:
         "from: first on these rows, by which choices were made (all labelled rows for a committee, else the",
         "validation rows, so that the two cannot be compared), then on the test rows. Differences below about half a",
         "point are within the noise of one seed; minutes are by the clock of a shared machine. Headline scores with",
-        "several seeds are in [results.md](results.md). The default is a committee of five; on Reuters, whose rows come in",
-        "order, a single network.",
+        "several seeds are in [results.md](results.md). The default is a committee of five; on Reuters, whose rows",
+        "come in order, a single network.",
     ]
     for dataset in sorted({path.name.partition("--")[0] for path in FOLDER.glob("*.json")}):
         lines += ["", f"## {dataset}", "", "| | not learned from | | | test | | | | | |"]
