@@ -108,6 +108,7 @@ def test_systems_with_the_same_settings_share_a_run(tmp_path: Path) -> None:
     same = read_result(shared)
     assert (same["system"], same["same_run_as"], same["best"]["example_f1"]) == ("emb-fc", "lamp", 0.123)
     assert same["command"] == full.command()
+    assert other_settings(same) == []
     assert "On Emotions `emb-fc` has the settings of `lamp`, and shares its runs." in results_page(
         read_results(tmp_path)
     )

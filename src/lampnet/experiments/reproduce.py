@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
 #: Without a choice: everything but the paper's own settings, which are for a graphics card.
 DEFAULT_SYSTEMS = ("lamp", *GROUPS["baselines"], *GROUPS["variants"], "lamp-paper-form")
 TIME_BUDGET = 3600.0
+#: Training settings that belong to a run, not to its system.
+_OF_THE_RUN = ("seed", "time_budget", "threads")
 
 
 @dataclass(frozen=True)
@@ -174,7 +177,10 @@ def _same_run(
             continue
         if path.exists() and (known := read_result(path))["finished"] and not other_settings(known, settings):
             named = {"system": own.name, "title": own.title, "command": task.command(), "same_run_as": name}
-            return known | named
+            # What one system leaves open and these rows decide, the other may name.
+            asked = own.config(material.prior_graph, settings).to_json()
+            asked["training"] |= {key: known["config"]["training"][key] for key in _OF_THE_RUN}
+            return known | named | {"config": json.loads(json.dumps(asked))}
     return None
 
 
@@ -190,7 +196,7 @@ def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None
     graph = result["config"].get("label_graph", "cooccurrence")
     now = _flat(known.config(graph if graph in ("tree", "given") else "cooccurrence", settings).to_json())
     then = _flat(result["config"])
-    ignored = {"training.seed", "training.time_budget", "training.threads"}
+    ignored = {f"training.{name}" for name in _OF_THE_RUN}
     return sorted(name for name in now.keys() | then.keys() if name not in ignored and now.get(name) != then.get(name))
 
 
