@@ -48,8 +48,7 @@ model that learned from the others (LaMP's networks form a committee then; other
 all rows); of more rows, where the publisher gives validation rows, where rows come in order (Reuters: the last tenth),
 and for single networks (the paper's six forms of LaMP, Emb + MLP, Seq2Seq), they are the validation rows. Where a table
 gives `mean ± spread`, the spread is the standard deviation over seeds. No run uses test labels for a choice, except in
-the tables called "oracle", which say so; how the
-recipe itself was found is told in the notes at the end.
+the tables called "oracle", which say so; how the recipe itself was found is told in the notes at the end.
 
 - **The paper's protocol**: for each metric the best of 27 global thresholds on rows that were not learned from.
 - **Best decision**: for each metric the best on such rows of: thresholds, a threshold for each label, top-k,
