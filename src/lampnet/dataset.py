@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -27,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import DataError
+from lampnet.folds import come_in_order
 
 KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
 
@@ -179,8 +181,13 @@ class Splits:
             return self
         return replace(self, train=Dataset.joined([self.train, self.valid]), valid=None, valid_is_drawn=False)
 
-    def with_validation(self, fraction: float, seed: int, in_order: bool = False) -> Splits:
-        """Draw a validation part from the training rows where none was given; `in_order`: the last of them."""
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether the training rows, from which no validation rows were taken, come in order (`folds.py`)."""
+        return self.valid is None and self.train.labels is not None and come_in_order(self.train.labels)
+
+    def with_validation(self, fraction: float, seed: int) -> Splits:
+        """Draw a validation part from the training rows where none was given; of rows in order the last."""
         if self.valid is not None:
             return self
         n = len(self.train)
@@ -190,10 +197,10 @@ class Splits:
                 f"{self.train.name}: {n} training row(s) are too few to draw a validation part from; "
                 "give more rows or a validation file"
             )
-        order = np.arange(n)[::-1] if in_order else np.random.default_rng(seed).permutation(n)
+        order = np.arange(n)[::-1] if self.in_order else np.random.default_rng(seed).permutation(n)
         return replace(
             self,
             train=self.train.take(np.sort(order[n_valid:])),
             valid=self.train.take(np.sort(order[:n_valid])),
-            valid_is_drawn=not in_order,
+            valid_is_drawn=not self.in_order,
         )

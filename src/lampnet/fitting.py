@@ -28,7 +28,7 @@ from lampnet.fitted import (
     logits_of_views,
     other_views,
 )
-from lampnet.folds import come_in_order, fold_numbers, parts_of
+from lampnet.folds import fold_numbers, parts_of
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
 from lampnet.label_graph import label_graph
@@ -83,7 +83,7 @@ def settled(splits: Splits, config: Config) -> tuple[Splits, Config]:
     members lack a stretch that lies nearer: docs/measurements/parts_in_order.json.
     """
     if splits.valid is None:
-        if config.training.folds == 0 and come_in_order(splits.train.indicator()):
+        if config.training.folds == 0 and splits.in_order:
             config = config.updated({"training.folds": 1})
     else:
         labelled = len(splits.train) + len(splits.valid)
@@ -222,7 +222,7 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
         )
     truth = train.indicator()
     encoder = _learned_encoder(train, config, say)
-    in_order = _told_order(truth, say)
+    in_order = _told_order(splits, say)
     evidence, opinions = _gather_opinions(config, encoder, train, truth, say, in_order)
     views = [
         Examples(nodes=nodes, targets=truth, evidence=opinions)
@@ -237,8 +237,8 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
 
 def _split_once(splits: Splits, config: Config, validation_fraction: float, say: Say) -> _Plan:
     """One network that learns from the training rows and is checked on the validation rows."""
-    in_order = splits.valid is None and _told_order(splits.train.indicator(), say)
-    splits = splits.with_validation(validation_fraction, config.training.seed, in_order)
+    in_order = _told_order(splits, say)
+    splits = splits.with_validation(validation_fraction, config.training.seed)
     train, valid = splits.train, splits.valid
     assert valid is not None
     check_training_rows(train)
@@ -271,11 +271,10 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
     return _Plan(train, truth, encoder, evidence, [_Part(Examples.joined(seen), views)], rows, again)
 
 
-def _told_order(truth: np.ndarray, say: Say) -> bool:
-    in_order = come_in_order(truth)
-    if in_order:
+def _told_order(splits: Splits, say: Say) -> bool:
+    if splits.in_order:
         say("rows that follow each other are alike: parts are cut in their order")
-    return in_order
+    return splits.in_order
 
 
 def check_training_rows(train: Dataset) -> None:

@@ -40,19 +40,19 @@ def parts_of(fold_n: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)) for fold in range(fold_n.max() + 1)]
 
 
-def come_in_order(Y_nL: np.ndarray) -> bool:
+def come_in_order(Y_nL: np.ndarray | sparse.csr_matrix) -> bool:
     """Whether rows that follow each other are alike though every stretch of rows has its share of the labels.
 
     Parameters
     ----------
-    Y_nL : float (n, L)
+    Y_nL : float (n, L), dense or sparse
         1 where a label is true; 0 or NaN elsewhere.
 
     >>> days = np.repeat(np.random.default_rng(0).integers(4, size=200), 5)
     >>> come_in_order(np.eye(4)[days]), come_in_order(np.eye(4)[np.sort(days)])
     (True, False)
     """
-    n = len(Y_nL)
+    n = Y_nL.shape[0]
     if n < FEWEST_ROWS:
         return False
     Y = sparse.csr_matrix(Y_nL > 0, dtype=np.float32)

@@ -15,7 +15,6 @@ from lampnet.data_source import Source, prior_graph
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, LampnetError
 from lampnet.fitting import VALIDATION_FRACTION, check_training_rows
-from lampnet.folds import come_in_order
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import NodeRows, with_edges
 from lampnet.readers.alignment import random_split
@@ -70,9 +69,7 @@ class Material:
             splits = _with_test(splits, seed)
         #: the rows as they came: with the publisher's validation rows, or none, for methods that cut their own
         self.labelled = splits
-        #: whether the last of the labelled rows are the validation rows, as they are for LaMP
-        self.in_order = splits.valid is None and come_in_order(splits.train.indicator())
-        self.splits = splits.with_validation(VALIDATION_FRACTION, seed, self.in_order)
+        self.splits = splits.with_validation(VALIDATION_FRACTION, seed)
         self.name, self.seed, self.prior_graph, self.edges = name, seed, prior_graph, edges
         self._encoded: dict[tuple[str, InputConfig], Encoded] = {}
 
@@ -131,7 +128,7 @@ def _with_test(splits: Splits, seed: int) -> Splits:
         raise DataError(
             f"{rows.name}: {len(rows)} rows are too few to draw test rows from; give more rows or a test file"
         )
-    if come_in_order(rows.indicator()):
+    if Splits(train=rows).in_order:
         first = len(rows) - n_test
         return replace(splits, train=rows.take(np.arange(first)), test=rows.take(np.arange(first, len(rows))))
     drawn = random_split(rows, valid=0, test=n_test, seed=seed)

@@ -218,7 +218,7 @@ def _run_baseline(
         tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
         if entry.input == "features":
             X, Y = stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
-            folds = 1 if material.in_order else folds_for(len(Y))
+            folds = 1 if material.labelled.in_order else folds_for(len(Y))
             if folds > 1:
                 valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)
                 for rest, part in parts_of(fold_numbers(len(Y), folds, material.seed)):
