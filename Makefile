@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 
-.PHONY: install demo test lint test-faults reliability clean
+.PHONY: install demo test lint test-faults reliability pages clean
 
 install: .venv/installed
 
@@ -39,6 +39,12 @@ reliability: install
 	LAMPNET_RECORD=docs/measurements/reliability.json LAMPNET_STREAM_ROWS=1000000 $(BIN)/python -m pytest tests/faults -m faults
 	$(BIN)/python benchmarks/streaming.py --out docs/measurements/streaming.json
 	$(BIN)/python benchmarks/reliability_page.py
+
+# The tables of scores, from the files in results/.
+pages: install
+	$(BIN)/lampnet reproduce --page-only --quiet
+	$(BIN)/python benchmarks/ablations.py --page-only
+	$(BIN)/python benchmarks/readme_scores.py
 
 clean:
 	rm -rf .venv build dist $(DEMO) src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

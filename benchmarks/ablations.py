@@ -1,6 +1,6 @@
 """What each part of the default recipe is worth: leave one out, everything else the same.
 
-    python benchmarks/ablations.py --data-root DIR [--dataset bibtex] [--only NAME ...] [--page-only]
+    python benchmarks/ablations.py --data-root DIR [--dataset bibtex] [--only NAME ...] [--page-only | --check]
 
 Writes results/ablations/DATASET--NAME.json, one a run (those that exist are kept), and docs/ablations.md.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 FOLDER = RESULTS / "ablations"
+PAGE = ROOT / "docs" / "ablations.md"
 SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 
 #: One network, so that a row costs minutes; the committee of such networks has rows of its own.
@@ -107,12 +109,15 @@ def main() -> None:
     parser.add_argument("--dataset", default="bibtex")
     parser.add_argument("--only", action="append", choices=list(ABLATIONS))
     parser.add_argument("--page-only", action="store_true")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail where the page is out of date")
     options = parser.parse_args()
+    if options.check:
+        sys.exit(None if PAGE.read_text() == page() else "docs/ablations.md is out of date; run with --page-only")
     if not options.page_only:
         if options.data_root:
             os.environ["LAMPNET_DATA"] = options.data_root
         run_missing(options.dataset, options.only or list(ABLATIONS))
-    (ROOT / "docs" / "ablations.md").write_text(page())
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def _shared_runs(results: Sequence[Mapping[str, Any]]) -> str:
         (result["dataset"], result["system"], result["same_run_as"]) for result in results if "same_run_as" in result
     )
     return " ".join(
-        f"On {_title(dataset)} `{name}` has the settings of `{other}`, and shares its runs."
+        f"On {dataset_title(dataset)} `{name}` has the settings of `{other}`, and shares its runs."
         for dataset, name, other in twins
     )
 
@@ -117,7 +117,7 @@ def _targets(summary: Summary) -> str:
     known = [target for target in judged if target.reached is not None]
     rows = [
         [
-            _title(target.dataset),
+            dataset_title(target.dataset),
             SCORES[target.score],
             target.asked,
             target.measured,
@@ -129,7 +129,7 @@ def _targets(summary: Summary) -> str:
     parts = [f"## Targets\n\nScores under the best decision. {count} of {len(known)} measured targets are reached."]
     if rows:
         parts.append(table(["data", "score", "target", "measured", ""], rows))
-    waiting = dict.fromkeys(_title(target.dataset) for target in judged if target.reached is None)
+    waiting = dict.fromkeys(dataset_title(target.dataset) for target in judged if target.reached is None)
     if waiting:
         open_targets = len(judged) - len(known)
         parts.append(f"{open_targets} targets have no result yet, all or some of those of {', '.join(waiting)}.")
@@ -212,7 +212,7 @@ def _dataset_section(summary: Summary, dataset: str) -> str:
         facts += f" Split: {describe(dataset).parts}."
     if dataset == "yeast_chipexo":
         facts += " It stands in for the paper's TFBS data, which are not public; no published score belongs beside it."
-    parts = [f"### {_title(dataset)}", facts]
+    parts = [f"### {dataset_title(dataset)}", facts]
     parts += ["Best decision for each metric, chosen on validation rows:", _score_table(summary, dataset, systems)]
     rules = _rules(summary, dataset)
     if rules:
@@ -288,7 +288,12 @@ def _marked(cell: Cell | None, best: float | None) -> str:
     return f"**{cell}**" if cell.mean == best else str(cell)
 
 
-def _title(dataset: str) -> str:
+def dataset_title(dataset: str) -> str:
+    """A data set's name in tables.
+
+    >>> dataset_title("reuters21578")
+    'Reuters-21578'
+    """
     return describe(dataset).title.partition(":")[0] if dataset in NAMES else dataset
 
 

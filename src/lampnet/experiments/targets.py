@@ -49,6 +49,12 @@ def judge(summary: Summary) -> list[Judged]:
     return judged
 
 
+def best_baseline(summary: Summary, dataset: str, score: str) -> tuple[str, Cell] | None:
+    """The method beside LaMP that scores highest, and its score; None where none has a result."""
+    rivals = [(name, cell) for name in REGISTRY if (cell := summary.score(dataset, name, score)) is not None]
+    return max(rivals, key=lambda pair: pair[1].mean, default=None)
+
+
 def _reached(summary: Summary, dataset: str, system: str, score: str, value: float) -> Judged:
     found = summary.score(dataset, system, score)
     asked = f"{system} at least {value:g}"
@@ -70,12 +76,9 @@ def _ordered(summary: Summary, dataset: str, score: str, systems: Sequence[str])
 
 def _above(summary: Summary, dataset: str, system: str, score: str) -> Judged:
     asked = f"{system} above every baseline"
-    own = summary.score(dataset, system, score)
-    rivals: list[tuple[str, Cell]] = [
-        (name, cell) for name in REGISTRY if (cell := summary.score(dataset, name, score)) is not None
-    ]
-    if own is None or not rivals:
+    own, rival = summary.score(dataset, system, score), best_baseline(summary, dataset, score)
+    if own is None or rival is None:
         return Judged(dataset, score, asked, "no result yet", None)
-    name, best = max(rivals, key=lambda pair: pair[1].mean)
+    name, best = rival
     measured = f"{own}; {name} {best} ({own.mean - best.mean:+.3f})"
     return Judged(dataset, score, asked, measured, own.mean > best.mean)

@@ -1,0 +1,70 @@
+"""The table of scores in README.md, from the files in results/.
+
+    python benchmarks/readme_scores.py [--check]
+
+Everything between the two marks is written anew; with --check nothing is written, and a table that says something else
+than the results is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from lampnet.experiments.reproduce import SEEDS
+from lampnet.experiments.result_files import Summary, read_results, table, write_whole
+from lampnet.experiments.results_page import dataset_title
+from lampnet.experiments.targets import best_baseline
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+BEGIN, END = "<!-- scores: written by benchmarks/readme_scores.py -->", "<!-- end of scores -->"
+F1 = {"example_f1": "example-F1", "micro_f1": "micro-F1", "macro_f1": "macro-F1"}
+
+
+def scores_table(summary: Summary) -> str:
+    """One line a data set: LaMP's score, in bold where it is the highest, and the best other method's beside it."""
+    rows = []
+    for dataset in (name for name in SEEDS if summary.runs(name, "lamp")):
+        facts, minutes = summary.runs(dataset, "lamp")[0]["data"], summary.minutes(dataset, "lamp")
+        assert minutes is not None
+        cells = [_beside(summary, dataset, score) for score in F1]
+        rows.append([dataset_title(dataset), f"{facts['labels']}", *cells, f"{minutes.mean:.1f}"])
+    return table(["data", "labels", *F1.values(), "minutes"], rows)
+
+
+def _beside(summary: Summary, dataset: str, score: str) -> str:
+    own, rival = summary.score(dataset, "lamp", score), best_baseline(summary, dataset, score)
+    assert own is not None
+    if rival is None:
+        return f"{own.mean:.3f}"
+    name, best = rival
+    shown, other = f"{own.mean:.3f}", f"{best.mean:.3f}"
+    mark = "**" if shown > other else ""  # as a reader sees them: level is not ahead
+    return f"{mark}{shown}{mark} ({name} {other})"
+
+
+def with_table(page: str, written: str) -> str:
+    """The page with everything between the marks replaced."""
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        sys.exit(f"README.md has no place for the table; put the lines {BEGIN} and {END} where it belongs")
+    return f"{before}{BEGIN}\n{written}\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true")
+    given = parser.parse_args()
+    page = README.read_text(encoding="utf-8")
+    wanted = with_table(page, scores_table(Summary(read_results(ROOT / "results"))))
+    if given.check and page != wanted:
+        sys.exit("README.md tells other scores than results/; run benchmarks/readme_scores.py")
+    if not given.check:
+        write_whole(README, wanted)
+
+
+if __name__ == "__main__":
+    main()
