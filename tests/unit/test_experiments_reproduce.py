@@ -258,6 +258,23 @@ def test_what_was_tried_is_told_where_a_target_is_missed_and_only_there(tmp_path
         write_page(tmp_path, tmp_path / "page.md")
 
 
+def test_other_tools_stand_under_lamp_where_they_have_run(tmp_path: Path) -> None:
+    tool = result("bibtex", "svm", value=0.25) | {"title": "SVM", "system": "theirs", "tool_version": "0.7.2"}
+    write_result(tmp_path / "other_tools", tool)
+    for dataset in ("bibtex", "emotions"):
+        write_result(tmp_path, result(dataset, "lamp", value=0.5))
+    write_page(tmp_path, tmp_path / "page.md")
+    section = (tmp_path / "page.md").read_text().split("## Beside other tools")[1].split("## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert [row.split(" | ")[:5] for row in rows] == [
+        ["| Bibtex", "**LaMP**", "0.500", "0.500", "0.500"],
+        ["| ", "SVM (theirs 0.7.2)", "0.250", "0.250", "0.250"],
+    ]
+    write_result(tmp_path / "other_tools", tool | {"finished": False})
+    write_page(tmp_path, tmp_path / "page.md")
+    assert "other tools" not in (tmp_path / "page.md").read_text()
+
+
 def test_methods_that_did_not_finish_have_a_row() -> None:
     late = {
         key: result("delicious", "chain")[key] for key in ("dataset", "system", "seed", "version", "machine", "data")

@@ -10,6 +10,7 @@ from typing import Any
 from lampnet.errors import FormatError
 from lampnet.experiments import paper_tables
 from lampnet.experiments.compare import SCORES
+from lampnet.experiments.other_tools_section import other_tools_section, read_other_tools
 from lampnet.experiments.protocol import RANKING
 from lampnet.experiments.reproduce import SEEDS, other_settings
 from lampnet.experiments.result_files import SPEED_FILE, Cell, Summary, read_results, table, write_whole
@@ -63,7 +64,8 @@ def write_page(folder: Path, page: Path, notes: Path | None = None) -> None:
     """Write the page from the results in `folder`; `notes` is a hand-written section, where there is one."""
     speed = _read_speed(folder / SPEED_FILE)
     written = notes.read_text(encoding="utf-8") if notes is not None and notes.is_file() else ""
-    write_whole(page, results_page(read_results(folder), speed, written, read_trials(folder)))
+    results, trials, tools = read_results(folder), read_trials(folder), read_other_tools(folder)
+    write_whole(page, results_page(results, speed, written, trials, tools))
 
 
 def results_page(
@@ -71,6 +73,7 @@ def results_page(
     speed: Mapping[str, Any] | None = None,
     notes: str = "",
     trials: Mapping[str, Mapping[str, Any]] | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as Markdown."""
     summary = Summary(results)
@@ -82,6 +85,7 @@ def results_page(
     else:
         parts += [_targets(summary), _paper_section(summary, datasets)]
         parts += ["## Every data set", *(_dataset_section(summary, dataset) for dataset in datasets)]
+        parts.append(other_tools_section(summary, tools, {name: dataset_title(name) for name in datasets}))
         missed = [target.dataset for target in judge(summary) if target.reached is False]
         parts.append(trials_section(trials or {}, missed, results))
     if speed is not None:

@@ -1,0 +1,48 @@
+"""The part of the results page that sets LaMP beside other tools; from `results/other_tools/`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lampnet.experiments.compare import SCORES
+from lampnet.experiments.result_files import Result, Summary, read_results, table
+
+FOLDER = "other_tools"
+_METRICS = ("example_f1", "micro_f1", "macro_f1")
+
+
+def read_other_tools(folder: Path) -> list[Result]:
+    """What `benchmarks/other_tools.py` wrote."""
+    return read_results(folder / FOLDER)
+
+
+def other_tools_section(summary: Summary, tools: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> str:
+    """One table: for each data set LaMP's row, then the tools'; empty where no tool has run.
+
+    titles  the names of data sets in tables, by name, in the order of the page
+    """
+    rows: list[list[str]] = []
+    for dataset, title in titles.items():
+        own = [tool for tool in tools if tool["dataset"] == dataset and tool["finished"]]
+        lamp = [summary.score(dataset, "lamp", metric) for metric in _METRICS]
+        minutes = summary.minutes(dataset, "lamp")
+        if not own or minutes is None:
+            continue
+        rows.append([title, "**LaMP**", *(f"{score.mean:.3f}" for score in lamp if score), f"{minutes.mean:.1f}"])
+        for tool in own:
+            name = f"{tool['title']} ({tool['system']} {tool['tool_version']})"
+            scores = (f"{tool['best'][metric]:.3f}" for metric in _METRICS)
+            rows.append(["", name, *scores, f"{tool['minutes']['fit']:.1f}"])
+    if not rows:
+        return ""
+    parts = [
+        "## Beside other tools",
+        "The same rows and features as in the tables above, each tool's strength of regularisation tuned on the "
+        "validation rows (`benchmarks/other_tools.py`). Where a tool gives probabilities, lampnet's decisions are "
+        "chosen for it on rows that were not learned from, for each score, as for every baseline; LibMultiLabel names "
+        "its label sets itself. Minutes of fitting with tuning.",
+        table(["data", "tool", *(SCORES[metric] for metric in _METRICS), "minutes"], rows),
+    ]
+    return "\n\n".join(parts)
