@@ -53,8 +53,6 @@ class Committee(nn.Module):
         """As `LaMP.forward`."""
         must_BL = self._common_candidates(batch, evidence_BLK)
         outputs = [m(batch, evidence_BLK, record=record, must_BL=must_BL, last_only=last_only) for m in self.members]
-        if must_BL is not None:
-            outputs = [_by_number(output) for output in outputs]
         first = outputs[0]
         return Output(
             stages=_mean([output.stages for output in outputs]),
@@ -87,38 +85,6 @@ def _mean(of_members: Sequence[Any]) -> Any:
     if of_members[0] is None:
         return None
     return [torch.stack(list(same)).mean(0) for same in zip(*of_members, strict=True)]
-
-
-def _by_number(output: Output) -> Output:
-    """The same output with its candidate labels in ascending order."""
-    chosen_BM = output.candidates
-    assert chosen_BM is not None
-    order_BM = chosen_BM.argsort(dim=1)
-
-    def rows(attention_BHMX: Tensor) -> Tensor:
-        index = order_BM[:, None, :, None].expand(-1, attention_BHMX.shape[1], -1, attention_BHMX.shape[3])
-        return attention_BHMX.gather(2, index)
-
-    def in_order(attention: list[Tensor] | None, pairs: bool) -> list[Tensor] | None:
-        if attention is None:
-            return None
-        return [_rows_and_columns(rows(a), order_BM) if pairs else rows(a) for a in attention]
-
-    return Output(
-        output.stages,
-        output.opinion,
-        in_order(output.to_input, pairs=False),
-        in_order(output.to_labels, pairs=True),
-        chosen_BM.gather(1, order_BM),
-    )
-
-
-def _rows_and_columns(attention_BHMX: Tensor, order_BM: Tensor) -> Tensor:
-    """Columns in order too, where they are labels; in an edgeless graph a label hears itself alone (X = 1)."""
-    if attention_BHMX.shape[3] != order_BM.shape[1]:
-        return attention_BHMX
-    index = order_BM[:, None, None, :].expand(-1, attention_BHMX.shape[1], attention_BHMX.shape[2], -1)
-    return attention_BHMX.gather(3, index)
 
 
 def networks_of(network: LaMP | Committee) -> list[LaMP]:

@@ -197,21 +197,24 @@ def _cut_labels(
 ) -> tuple[list[tuple[float, float]], list[float]]:
     """(move after cutting the loudest, mean move after random ones) of each label, and after cutting all."""
     cuts: list[tuple[int, np.ndarray]] = []
-    for number in labels.numbers:
+    tried = []  # labels that have at least two others to hear
+    for which, number in enumerate(labels.numbers):
         heard = labels.attention.heard(int(number))
         others = np.flatnonzero(heard > 0)  # places among the labels that took part
-        count = max(1, round(SHARE * len(others)))
         if len(others) < 2:
-            return [], []
+            continue
+        tried.append(which)
+        count = max(1, round(SHARE * len(others)))
         at = int(labels.attention.place[number])
         cuts.append((at, others[np.argsort(-heard[others], kind="stable")[:count]]))
         cuts += [(at, random.choice(others, count, replace=False)) for _ in range(RANDOM_DRAWS)]
         cuts.append((at, others))
+    if not cuts:
+        return [], []
     proba = _with_cuts(model, examples, row, cuts, len(labels.attention.own))
     pairs, everything = [], []
-    for i, (number, before) in enumerate(zip(labels.numbers, labels.proba, strict=True)):
-        own = proba[i * (RANDOM_DRAWS + 2) : (i + 1) * (RANDOM_DRAWS + 2), number]
-        moved = np.abs(own - before)
+    for own, which in zip(np.split(proba, len(tried)), tried, strict=True):
+        moved = np.abs(own[:, labels.numbers[which]] - labels.proba[which])
         pairs.append((float(moved[0]), float(moved[1:-1].mean())))
         everything.append(float(moved[-1]))
     return pairs, everything

@@ -272,13 +272,13 @@ class LaMP(nn.Module):
         return mean_BD @ self.W_y.T * (self.readout_scale * self.opinion_gate) + bias
 
     def _chosen(self, opinion_BL: Tensor | None, must_BL: Tensor | None) -> Tensor | None:
-        """The M most promising labels of each row (B, M); None where all labels take part."""
+        """The M most promising labels of each row (B, M), by number; None where all labels take part."""
         if opinion_BL is None or not 0 < self.candidates < self.n_labels:
             return None
         ranked = opinion_BL.detach()
         if must_BL is not None:
             ranked = ranked.masked_fill(must_BL, torch.inf)
-        return ranked.topk(self.candidates, dim=1, sorted=False).indices
+        return ranked.topk(self.candidates, dim=1, sorted=False).indices.sort(dim=1).values
 
     def _label_neighbours(self, chosen_BM: Tensor | None, record: bool) -> Neighbours:
         if self.graph.kind == "edgeless":

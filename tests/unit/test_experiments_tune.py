@@ -51,6 +51,15 @@ def test_rows_that_trials_are_judged_on_are_not_learned_from_even_where_they_wer
     assert both[0].value == both[1].value
 
 
+def test_a_trial_is_judged_by_opinions_that_did_not_learn_the_validation_rows(tmp_path: Path) -> None:
+    values = [
+        tune(word_splits(), tmp_path / str(refit), trials=1, metric="roc_auc_macro", settings=settings).value
+        for refit in (True, False)
+        for settings in [FIXED | {"model.evidence": "neighbours", "training.refit_opinions": refit}]
+    ]
+    assert values[0] == values[1] < 1
+
+
 def test_the_search_resumes_and_keeps_its_best(tmp_path: Path) -> None:
     said: list[str] = []
     first = tune(word_splits(), tmp_path, trials=2, settings=FIXED, say=said.append)

@@ -9,7 +9,8 @@ from scipy import sparse
 
 from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
-from lampnet.faithfulness import Check, _with_cuts, _with_nodes, measure
+from lampnet.explain import RowAttention, decision_rule
+from lampnet.faithfulness import Check, _extra_bias, _with_cuts, _with_nodes, measure
 from lampnet.fitted import FittedModel
 from lampnet.fitting import fit
 from lampnet.label_attention import LabelGraph
@@ -62,6 +63,39 @@ def test_cutting_messages_is_as_if_the_graph_had_no_such_edges(model: FittedMode
         model.network.graph = graph
     np.testing.assert_allclose(cut, expected, atol=1e-6)
     assert np.abs(cut - whole).max() > 1e-5
+
+
+def test_a_committee_that_hears_candidates_cuts_the_edges_that_were_asked_for(data: Dataset) -> None:
+    settings = {"model.width": 16, "model.heads": 2, "training.epochs": 1, "training.threads": 1, "model.steps": 1,
+                "training.folds": 2, "model.candidates": 4, "model.evidence": "linear"}  # fmt: skip
+    committee = fit(Splits(train=data), Config.preset("fast").updated(settings))
+    examples, row = committee.examples(data.rows), 7
+    index = np.array([row])
+    with torch.inference_mode():
+        output = committee.network(examples.nodes.batch(index), examples.opinions(index), record=True)
+    before = RowAttention(output, 0, LABELS)
+    listener, senders = 1, np.array([2, 3])
+    bias = torch.zeros(1, 1, 4, 4)
+    bias[0, 0, listener, torch.from_numpy(senders)] = torch.finfo(torch.float32).min
+    with _extra_bias(committee, bias), torch.inference_mode():
+        output = committee.network(examples.nodes.batch(index), examples.opinions(index), record=True)
+    after = RowAttention(output, 0, LABELS)
+    label = int(before.own[listener])
+    assert (before.heard(label)[senders] > 0).all()
+    assert not after.heard(label)[senders].any()
+    assert after.heard(label)[0] > 0
+
+
+def test_a_label_without_two_others_to_hear_does_not_silence_the_rest_of_its_row(data: Dataset) -> None:
+    settings = {"model.width": 16, "model.heads": 2, "training.epochs": 2, "training.threads": 1,
+                "label_graph": "given", "model.evidence": "none"}  # fmt: skip
+    edges = np.array([[0, 1], [0, 2], [1, 2], [3, 4]])  # d and e hear one another and no one else
+    config = Config.preset("fast").updated(settings)
+    linked = fit(Splits(train=data, valid=data), config, label_edges=edges)
+    found = measure(linked, data, seed=0)
+    chosen = decision_rule(linked).apply(linked.proba(data.rows))
+    assert chosen[:, 3:].any(axis=1)[chosen[:, :3].any(axis=1)].any(), "rows with labels of both sorts"
+    assert found.labels.cases == chosen[:, :3].sum()
 
 
 def test_the_checks_leave_the_model_as_it_was(model: FittedModel, data: Dataset) -> None:

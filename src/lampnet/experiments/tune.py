@@ -154,8 +154,6 @@ def tune(
     base = Config.preset("fast").updated(fixed).updated({"training.seed": seed})
     # Trials are judged on the validation rows, so these are not learned from, wherever they came from.
     rows = replace(splits.with_validation(VALIDATION_FRACTION, seed), test=None, valid_is_drawn=False)
-    assert rows.valid is not None
-    truth = rows.valid.indicator()
     about: dict[str, Any] = {"data": rows.train.name, "rows": len(rows.train), "metric": metric, "base": base.to_json()}
     study = _open_study(folder, seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
     ends = time.monotonic() + time_budget if time_budget else float("inf")
@@ -166,7 +164,7 @@ def tune(
             # Never past the end by more than a trial's share, and never a share too small for any epoch.
             share = min(time_budget * _TRIAL_SHARE, ends - time.monotonic())
             config = replace(config, training=replace(config.training, time_budget=max(share, 1.0)))
-        _run_trial(study, trial, partial(_score, rows, config, truth, metric, label_edges), say)
+        _run_trial(study, trial, partial(_score, rows, config, metric, label_edges), say)
         if _best(study) is not None:
             _write_best(folder, study, metric, about["data"])
     if _best(study) is None:
@@ -177,15 +175,16 @@ def tune(
 def _score(
     rows: Splits,
     config: Config,
-    truth: np.ndarray,
     metric: str,
     label_edges: np.ndarray | None,
     tell: Callable[[str, Any], None],
 ) -> float:
-    assert rows.valid is not None
     edges = label_edges if config.label_graph in ("tree", "given") else None
     model = fit(rows, config, label_edges=edges, callback=tell)
-    return objective(metric, truth, model.proba(rows.valid.rows, rows.valid.row_edges))
+    # As the validation rows looked before the opinions were fitted on them too.
+    assert model.valid_truth is not None
+    assert model.valid_proba is not None
+    return objective(metric, model.valid_truth, model.valid_proba)
 
 
 def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], None]], float], say: Say) -> None:
