@@ -90,9 +90,10 @@ def page() -> str:
     lines = [
         "# What each part is worth",
         "",
-        "Made by `benchmarks/ablations.py`: the default recipe with one part changed, the same labelled and test rows",
-        "and the same seed in each row. Scores under the decision that was best for each on rows that were not learned",
-        "from: first on these rows, by which choices were made (all labelled rows for a committee, else the",
+        "Made by `benchmarks/ablations.py`: a single network of the default recipe with one part changed, and",
+        "committees of such networks, on the same labelled and test rows, with the same seed. Scores under the decision",
+        "that was best for each on rows that were not learned from: first on these rows, by which choices were made (all",
+        "labelled rows for a committee, else the",
         "validation rows, so that the two cannot be compared), then on the test rows. Differences below about half a",
         "point are within the noise of one seed; minutes are by the clock of a shared machine. Headline scores with",
         "several seeds are in [results.md](results.md). The default is a committee of five; on Reuters, whose rows",

@@ -10,6 +10,7 @@ Single settings are changed by dotted names, as on the command line:
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -27,7 +28,7 @@ FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 class InputConfig:
     """How rows become nodes."""
 
-    #: nodes a row may have; longer rows are cut, and a warning says how many
+    #: nodes a row may have; longer texts, word sets and sequences are cut with a warning, pictures are refused
     max_nodes: int = 512
     #: text: a word must occur this often in the training rows to get a vector
     min_count: int = 2
@@ -37,7 +38,7 @@ class InputConfig:
     tokenizer: Literal["word", "bpe"] = "word"
     #: text: "sequence" (tokens with positions) or "set" (distinct words weighted by tf-idf)
     text_nodes: Literal["sequence", "set"] = "set"
-    #: wordset: weigh features by their inverse document frequency
+    #: wordset, text: weigh features by their inverse document frequency
     tfidf: bool = True
     #: dna: bases a convolution filter spans
     filter_bases: int = 15
@@ -47,7 +48,7 @@ class InputConfig:
     both_strands: bool = True
     #: image: side of a square patch, in pixels after resizing
     patch: int = 16
-    #: image: rows are resized to this height and width; 0 keeps the size of the training rows
+    #: image: larger pictures, and those of unlike sizes, are resized to this height and width; 0 keeps their size
     image_side: int = 128
     #: text: folder of a local Hugging Face encoder that provides the nodes; "" for none
     pretrained: str = ""
@@ -81,7 +82,7 @@ class ModelConfig:
     readout: Literal["tied", "scaled"] = "scaled"
     #: chance that an entry of a message or an update is dropped in training
     dropout: float = 0.3
-    #: chance that a whole input node is dropped in training (never a row's last)
+    #: chance that a whole input node is dropped in training (never a row's last); of DNA and pretrained encoders none
     node_dropout: float = 0.3
     #: cheap first opinions the label nodes start from: any of linear, neighbours, forest;
     #: "auto" takes those that suit the input kind
@@ -110,7 +111,8 @@ class TrainingConfig:
     """How the network is fitted."""
 
     #: networks in the committee; each learns from all labelled rows but its own part and is checked on that part.
-    #: 1 is a single network checked on the validation rows; 0 chooses by the number of rows (5, 3 or 1)
+    #: 1 is a single network checked on the validation rows; 0 chooses by the rows: 5 up to 25,000, else 1, and 1
+    #: where they come in order or validation rows are given
     folds: int = 1
     #: passes over the training rows; 0 chooses by their number (about 800 steps, 500 in each network of a
     #: committee; 3 to 40 passes)
@@ -132,7 +134,7 @@ class TrainingConfig:
     #: stop after this many epochs without a better validation score; 0 for never
     patience: int = 4
     #: the validation score that picks the best epoch
-    metric: str = "example_f1"
+    metric: Literal["example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy"] = "example_f1"
     #: "spectral" starts vectors and attention from the training matrix; "random" as in the paper
     start: Literal["spectral", "random"] = "spectral"
     #: once every choice is made, fit the opinions again on training and validation rows together
@@ -144,7 +146,7 @@ class TrainingConfig:
     time_budget: float = 0.0
     #: minutes between checkpoints inside an epoch
     checkpoint_minutes: float = 5.0
-    #: batches whose gradients are summed before a step
+    #: parts that a batch is computed in, one after the other, to save memory; the step is the same
     accumulate: int = 1
     #: "bfloat16" runs the network in mixed precision
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -191,21 +193,18 @@ class Config:
 
     def updated(self, changes: Mapping[str, Any]) -> Config:
         """A copy with dotted settings changed; text is read as the setting's type."""
-        config = self
-        for dotted, value in changes.items():
-            config = config._with(dotted, value)
-        return config
-
-    def _with(self, dotted: str, value: Any) -> Config:
         known = setting_types()
-        if dotted not in known:
-            raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
-        value = _as_type(dotted, value, known[dotted])
-        section, _, name = dotted.rpartition(".")
-        if not section:
-            return dataclasses.replace(self, **{name: value})
-        part = dataclasses.replace(getattr(self, section), **{name: value})
-        return dataclasses.replace(self, **{section: part})
+        # A section's settings are changed together, because they are checked against each other.
+        sections: dict[str, dict[str, Any]] = {}
+        for dotted, value in changes.items():
+            if dotted not in known:
+                raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
+            section, _, name = dotted.rpartition(".")
+            sections.setdefault(section, {})[name] = _as_type(dotted, value, known[dotted])
+        whole = sections.pop("", {})
+        for section, own in sections.items():
+            whole[section] = dataclasses.replace(getattr(self, section), **own)
+        return dataclasses.replace(self, **whole)
 
     def resolved(self, kind: str, n_rows: int, n_labels: int) -> Config:
         """A copy in which nothing is left open: what depends on the data is decided.
@@ -245,18 +244,7 @@ class Config:
                 changes.update({f"{key}.{name}": v for name, v in value.items()})
             else:
                 changes[key] = value
-        config = cls()
-        # Sections are replaced whole, so that settings which depend on each other are checked together.
-        for section, kind in (("input", InputConfig), ("model", ModelConfig), ("training", TrainingConfig)):
-            own = {k.partition(".")[2]: k for k in changes if k.startswith(section + ".")}
-            known = setting_types()
-            for dotted in own.values():
-                if dotted not in known:
-                    raise ConfigError(f"there is no setting {dotted!r}; {did_you_mean(dotted, known)}")
-            values = {name: _as_type(dotted, changes.pop(dotted), known[dotted]) for name, dotted in own.items()}
-            parts: dict[str, Any] = {section: kind(**values)}
-            config = dataclasses.replace(config, **parts)
-        return config.updated(changes)
+        return cls().updated(changes)
 
 
 def folds_for(n_rows: int) -> int:
@@ -307,7 +295,7 @@ def _as_type(name: str, value: Any, kind: Any) -> Any:
             number = kind(value)
         except (TypeError, ValueError, OverflowError):
             raise ConfigError(f"{name}={value!r} must be {'a whole number' if kind is int else 'a number'}") from None
-        if number != number or (kind is int and isinstance(value, float) and number != value):
+        if not math.isfinite(number) or (kind is int and isinstance(value, float) and number != value):
             raise ConfigError(f"{name}={value!r} must be {'a whole number' if kind is int else 'a number'}")
         return number
     if not isinstance(value, str):
@@ -327,8 +315,8 @@ def _probability(config: Any, *names: str) -> None:
     section = type(config).__name__.removesuffix("Config").lower()
     for name in names:
         value = getattr(config, name)
-        if not 0 <= value < 1:
-            raise ConfigError(f"{section}.{name}={value} must be at least 0 and below 1")
+        if not 0 <= value <= 0.99:
+            raise ConfigError(f"{section}.{name}={value} must be from 0 to 0.99")
 
 
 PRESETS: dict[str, Config] = {

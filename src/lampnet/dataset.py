@@ -8,7 +8,7 @@ What `rows` holds, by `kind`:
 ==========  =====================================================================
 wordset     scipy CSR (n, F) float32, the active features and their weights
 text        sequence of n strings
-vector      float32 array (n, F): one dense vector a row (a single input node)
+vector      float array (n, F): one dense vector a row (a single input node)
 columns     `Table`: every column is a node; missing values and categories allowed
 dna         uint8 array (n, W): A, C, G, T, N as 0..4
 molecule    sequence of n SMILES strings

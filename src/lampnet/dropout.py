@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 
 class RandomBytes:
-    """A seeded stream of random bytes whose place can be saved and restored."""
+    """A seeded stream of random bytes."""
 
     def __init__(self, seed: int = 0) -> None:
         self._stream = np.random.SFC64(seed)
@@ -39,24 +39,6 @@ class RandomBytes:
             return torch.ones_like(numbers)
         # Byte arithmetic runs 32 to an instruction; a comparison to bool does not.
         return numbers.clamp_(threshold - 1, threshold).sub_(threshold - 1)
-
-    def state(self) -> dict[str, Any]:
-        """The stream's place, as plain data."""
-        inner = self._stream.state
-        return {
-            "words": [int(w) for w in inner["state"]["state"]],
-            "has_uint32": int(inner["has_uint32"]),
-            "uinteger": int(inner["uinteger"]),
-        }
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a place that `state` gave."""
-        self._stream.state = {
-            "bit_generator": "SFC64",
-            "state": {"state": np.array(state["words"], dtype=np.uint64)},
-            "has_uint32": state["has_uint32"],
-            "uinteger": state["uinteger"],
-        }
 
 
 class _AddDropped(torch.autograd.Function):

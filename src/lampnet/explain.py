@@ -128,6 +128,7 @@ def explain(
     rows: Sequence[int] | None = None,
     labels: Sequence[str] | None = None,
     *,
+    rule: Rule | None = None,
     max_labels: int = MOST_LABELS,
     max_nodes: int = MOST_NODES,
 ) -> list[Explanation]:
@@ -142,6 +143,8 @@ def explain(
         Row numbers; all rows by default.
     labels : sequence of str, optional
         Labels to show whether or not they are in play.
+    rule : Rule, optional
+        What decides; by default the best rule for example-F1.
     max_labels, max_nodes : int
         What a row may show: true and chosen labels, those they listened to, and those that moved most;
         the nodes with most attention.
@@ -151,7 +154,7 @@ def explain(
     wanted = label_numbers(model.label_names, labels or ())
     part = data.take(index)
     proba = model.proba(part.rows, part.row_edges)
-    rule = decision_rule(model)
+    rule = decision_rule(model) if rule is None else rule
     chosen = rule.apply(proba)
     truth = part.indicator() if part.labels is not None else None
     explained: list[Explanation | None] = [None] * len(index)
@@ -169,7 +172,7 @@ def explain(
 
 
 def decision_rule(model: FittedModel) -> Rule:
-    """The rule that `lampnet predict` decides with: the best one for example-F1."""
+    """The rule that `lampnet predict` decides with unless it is told a metric: the best one for example-F1."""
     return model.decisions.best["example_f1"]
 
 

@@ -91,7 +91,7 @@ def _base_span(name: str) -> tuple[tuple[int, ...], ...]:
 
 
 def _picture(item: Any) -> dict[str, Any]:
-    """A PNG as a data address, with the size of the original in pixels."""
+    """A JPEG, of small and grey pictures a PNG, as a data address, with the size of the original in pixels."""
     from PIL import Image
 
     if isinstance(item, (str, Path)):

@@ -20,6 +20,7 @@ from lampnet.inputs.nodes import Encoder, with_edges
 from lampnet.label_attention import LabelGraph
 from lampnet.model import LaMP, Output
 from lampnet.prediction import Examples, predict_logits, probabilities
+from lampnet.torch_state import seeded
 
 #: how far the seeds of a committee's members lie apart
 MEMBER_SEEDS = 1000
@@ -138,13 +139,22 @@ def build_member(
     config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None, number: int = 0
 ) -> LaMP:
     """One untrained network; each number starts from other random weights."""
-    seed = config.training.seed + MEMBER_SEEDS * number
-    torch.manual_seed(seed)
-    return LaMP(
-        config.model,
-        n_labels,
-        encoder.embedding(config.model.width),
-        LabelGraph(config.label_graph, graph, n_labels),
-        edge_types=getattr(encoder, "edge_types", 0),
-        seed=seed,
-    )
+    seed = member_seed(config.training.seed, number)
+    with seeded(seed):
+        return LaMP(
+            config.model,
+            n_labels,
+            encoder.embedding(config.model.width),
+            LabelGraph(config.label_graph, graph, n_labels),
+            edge_types=getattr(encoder, "edge_types", 0),
+            seed=seed,
+        )
+
+
+def member_seed(seed: int, number: int) -> int:
+    """A member's own seed; it stays in the range that every generator takes.
+
+    >>> member_seed(1, 2), member_seed(2**32 - 1, 1)
+    (2001, 999)
+    """
+    return (seed + MEMBER_SEEDS * number) % 2**32

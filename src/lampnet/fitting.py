@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from lampnet import distributed
 from lampnet.checkpoint import claimed, remove_checkpoints
@@ -20,12 +19,12 @@ from lampnet.decision import choose_decisions
 from lampnet.errors import ConfigError, DataError
 from lampnet.evidence import FOLDS, Evidence, stacked
 from lampnet.fitted import (
-    MEMBER_SEEDS,
     FittedModel,
     align_labels,
     build_member,
     label_frequencies,
     logits_of_views,
+    member_seed,
     other_views,
 )
 from lampnet.folds import fold_numbers, parts_of
@@ -35,6 +34,7 @@ from lampnet.label_graph import label_graph
 from lampnet.metrics import five_metrics
 from lampnet.model import LaMP
 from lampnet.prediction import Examples, probabilities
+from lampnet.torch_state import threads
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
@@ -66,10 +66,9 @@ def fit(
     """
     check_training_rows(splits.train)
     splits, config = settled(splits, config)
-    with distributed.joined() as team, claimed(folder if team.leads else None):
+    borrowed = threads(config.training.threads)
+    with distributed.joined() as team, claimed(folder if team.leads else None), borrowed:
         say = say if team.leads else _silent
-        if config.training.threads:
-            torch.set_num_threads(config.training.threads)
         gather = _parted if config.training.folds > 1 else _split_once
         plan = gather(splits, config, validation_fraction, say)
         return _fit(plan, config, label_edges, folder, resume, callback, say)
@@ -198,7 +197,7 @@ def _fit(
 
 def _member_training(training: TrainingConfig, number: int, members: int) -> TrainingConfig:
     """A member's own seed, and its share of the time."""
-    return replace(training, seed=training.seed + MEMBER_SEEDS * number, time_budget=training.time_budget / members)
+    return replace(training, seed=member_seed(training.seed, number), time_budget=training.time_budget / members)
 
 
 def _member_folder(folder: Path | None, number: int, resume: bool) -> Path | None:
@@ -332,9 +331,3 @@ def run_facts(model: FittedModel, told: Sequence[Progress], truth: np.ndarray, p
         "history": [vars(record) for progress in told for record in progress.history],
         "python": platform.python_version(),
     }
-
-
-def evaluate_fitted(model: FittedModel, data: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """Truth and probabilities of labelled rows, both (n, L)."""
-    data = model.check(data)
-    return data.indicator(), model.proba(data.rows, data.row_edges)

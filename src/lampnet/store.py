@@ -1,7 +1,7 @@
 """A model is a folder: safetensors, JSON and a model card. Loading executes nothing.
 
 ==================== ==========================================================================
-weights.safetensors  all numbers: `network.*`, `encoder.*`, `evidence.*`, `graph.*`
+weights.safetensors  all numbers: `network.*`, `encoder.*`, `evidence.*`, `graph.*`, `frequencies`
 model.json           format version, settings, label names, encoder, decisions, facts, digest
 README.md            the model card
 history.json         one record an epoch

@@ -130,10 +130,7 @@ class Trainer:
 
     def run(self, resume: bool = False) -> Progress:
         """Train to the end of the schedule, the patience or the time budget."""
-        if self.config.threads:
-            torch.set_num_threads(self.config.threads)
         keep_memory()
-        torch.manual_seed(self.config.seed)
         if self.folder is not None:
             self._begin_in(self.folder, resume)
         self.network = distributed.shared_network(self.model, self._idle_parameters())
