@@ -110,8 +110,8 @@ class NeighbourOpinion:
         if fold_n is None:
             # Where nearly all rows are neighbours of each other, what they say of a row that is left out alone is
             # its own labels turned round; whole folds that are left out do not give their rows away.
-            few = len(Y_nL) < FEW_ROWS
-            fold_n = fold_numbers(len(Y_nL), FOLDS, seed) if few else np.arange(len(Y_nL))
+            n = len(Y_nL)
+            fold_n = np.arange(n) if n >= FEW_ROWS else fold_numbers(n, min(FOLDS, max(2, n // 10)), seed)
         return self._logits(_unit_rows(X), (fold_n, fold_n[chosen]))
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
