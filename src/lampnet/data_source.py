@@ -14,7 +14,6 @@ from lampnet.errors import DataError, did_you_mean
 
 DEFAULT = "digits"
 SPLITS = ("train", "valid", "test")
-VALIDATION_FRACTION = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class Source:
     """Where rows come from and how to read them.
 
     data        a name of the registry, a folder or a file
-    root        the folder of the named data sets; None: the environment's LAMPNET_DATA
+    root        the folder of the named data sets; None: the environment's LAMPNET_DATA, else ./data
     labels      a file with label names
     columns     tables: role -> column name(s)
     on_bad_row  "error" or "skip"
@@ -80,6 +79,8 @@ class Source:
         if isinstance(opened, Dataset):
             return opened
         if split == "valid":
+            from lampnet.fitting import VALIDATION_FRACTION
+
             opened = opened.with_validation(VALIDATION_FRACTION, seed)
         found: Dataset | None = getattr(opened, split)
         if found is None:

@@ -201,7 +201,8 @@ def _count(y_true: Any, y_pred: Any) -> _Counts:
     truth, predicted = _matrix(y_true, "y_true"), _matrix(y_pred, "y_pred")
     _check_shapes(truth, predicted, "y_pred")
     if sparse.issparse(truth) or sparse.issparse(predicted):
-        return _count_sparse(sparse.csr_matrix(truth), sparse.csr_matrix(predicted))
+        # Copies: duplicates are summed in place, and the caller's matrices are not ours to change.
+        return _count_sparse(*(sparse.csr_matrix(matrix, copy=True) for matrix in (truth, predicted)))
     known = _check_truth(truth)
     _check_predicted(predicted)
     true, given = (truth != 0) & known, (predicted != 0) & known

@@ -8,10 +8,12 @@ from pathlib import Path
 from lampnet.config import Config
 from lampnet.data_source import Source
 from lampnet.preparing import Pieces, WholeInPieces, prepare
+from lampnet.readers.arrow_files import SUFFIXES
+from lampnet.readers.open import left_out
 from lampnet.readers.source import plain_suffix
-from lampnet.readers.table_pieces import SUFFIXES, TablePieces
+from lampnet.readers.table_pieces import TablePieces
 
-#: a Parquet file from this size on is prepared by the training itself; Arrow files always are
+#: a Parquet or Arrow file from this size on is prepared by the training itself
 LARGE_BYTES = 256 << 20
 
 
@@ -20,7 +22,7 @@ def is_large_table(source: Source) -> bool:
     path = Path(source.data)
     if source.named or not path.is_file() or plain_suffix(path) not in SUFFIXES:
         return False
-    return plain_suffix(path) in (".arrow", ".feather") or path.stat().st_size >= LARGE_BYTES
+    return path.stat().st_size >= LARGE_BYTES
 
 
 def prepare_source(source: Source, folder: Path, config: Config, say: Callable[[str], None]) -> None:
@@ -28,6 +30,8 @@ def prepare_source(source: Source, folder: Path, config: Config, say: Callable[[
     pieces = None if source.named else _table(source)
     if pieces is not None:
         say(f"{Path(source.data).name}: {pieces.rows:,} rows; {pieces.roles.sentence()}")
+        if pieces.skipped:
+            say(left_out(Path(source.data).name, pieces.skipped, pieces.rows + pieces.skipped))
         prepare(pieces, folder, config, say=say)
         return
     splits = source.splits(config.training.seed, say)
@@ -45,5 +49,5 @@ def _table(source: Source) -> TablePieces | None:
         from lampnet.readers.arff_header import read_label_names
 
         names = read_label_names(source.labels)
-    pieces = TablePieces(path, source.columns or None, names)
+    pieces = TablePieces(path, source.columns or None, names, on_bad_row=source.on_bad_row)
     return None if pieces.roles.kind == "columns" else pieces

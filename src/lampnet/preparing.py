@@ -2,14 +2,14 @@
 
 Encoder and opinions are learned from a sample of the training rows. A sampled row's opinions are
 out-of-fold, as in `lampnet.evidence`; every other row is judged by a model that never saw it: nowhere
-does a row's own label reach its opinions.
+does a row's own label reach its opinions. Where rows come in order (`lampnet.folds`), the last are for
+validation and the stretch before them teaches the opinions, so that no model judges rows amid its own.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,12 +19,13 @@ from scipy import sparse
 from lampnet.config import Config
 from lampnet.dataset import Dataset
 from lampnet.errors import DataError
-from lampnet.evidence import Evidence
+from lampnet.evidence import FOLDS, Evidence
+from lampnet.fitting import VALIDATION_FRACTION
+from lampnet.folds import come_in_order, fold_numbers
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges
 from lampnet.shards import MANIFEST, PartWriter, write_manifest
 
-VALIDATION_FRACTION = 0.1
 MOST_VALIDATION_ROWS = 20_000
 #: rows that vocabulary, means and frequencies are learned from, and how many of them teach the opinions
 ENCODER_ROWS = 200_000
@@ -42,6 +43,10 @@ class Pieces(Protocol):
 
     def __iter__(self) -> Iterator[Dataset]: ...
 
+    def labels(self) -> sparse.csr_matrix | None:
+        """CSR (n, L) of all rows, above 0 where a row has the label; None where the rows carry none."""
+        ...
+
 
 class WholeInPieces:
     """A data set that is in memory already, cut into pieces."""
@@ -54,6 +59,9 @@ class WholeInPieces:
         for first in range(0, self.rows, self.size):
             yield self.data.take(np.arange(first, min(first + self.size, self.rows)))
 
+    def labels(self) -> sparse.csr_matrix | None:
+        return self.data.labels
+
 
 def prepare(
     train: Pieces,
@@ -62,25 +70,32 @@ def prepare(
     valid: Pieces | None = None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> None:
-    """Write a prepared folder for `lampnet train`; validation rows are drawn from `train` where none came."""
+    """Write a prepared folder for `lampnet train`; validation rows are drawn from `train` where none came.
+
+    Of rows that come in order the last are taken.
+    """
     _claim(folder)
-    seed, n = config.training.seed, train.rows
-    drawn = np.random.default_rng(seed).permutation(n)
+    n, labels = train.rows, train.labels()
+    in_order = valid is None and labels is not None and come_in_order(labels)
+    del labels
     held = min(max(1, round(n * VALIDATION_FRACTION)), MOST_VALIDATION_ROWS) if valid is None else 0
     if n - held < 2:
         raise DataError(f"{n} rows came; at least three are needed to train and to validate")
+    if in_order:
+        say("rows that follow each other are alike: parts are cut in their order")
+    drawn = _drawn(n, held, config.training.seed, in_order)
     is_valid = np.zeros(n, dtype=bool)
     is_valid[drawn[:held]] = True
     sample = np.sort(drawn[held : held + ENCODER_ROWS])
     judged = np.sort(drawn[held : held + EVIDENCE_ROWS])
     say(f"learning the encoder from {len(sample):,} of {n - held:,} training rows")
-    learned = _joined(_rows_of(train, sample))
+    learned = Dataset.joined(list(_rows_of(train, sample)))
     if learned.labels is None:
         raise DataError(f"{learned.name}: the training rows carry no labels; give rows with labels")
     encoder = make_encoder(learned.kind, config.input).fit(learned.rows, learned.feature_names)
     config = config.resolved(learned.kind, n, len(train.label_names))
     config = _affordable(config, n, len(train.label_names), say)
-    evidence, opinions = _opinions(config, encoder, learned.take(np.searchsorted(sample, judged)), say)
+    evidence, opinions = _opinions(config, encoder, learned.take(np.searchsorted(sample, judged)), say, in_order)
     del learned
     say(f"encoding {n:,} rows")
     parts: dict[str, PartWriter] = {name: PartWriter(folder / name) for name in ("train", "valid")}
@@ -107,6 +122,15 @@ def prepare(
             part.abandon()
 
 
+def _drawn(n: int, held: int, seed: int, in_order: bool) -> np.ndarray:
+    """The numbers of n rows: those held back for validation, then those that teach the opinions, then the rest."""
+    drawn = np.random.default_rng(seed).permutation(n)
+    if not in_order:
+        return drawn
+    last = np.arange(n)[::-1][: held + EVIDENCE_ROWS]
+    return np.concatenate([last, drawn[drawn < n - len(last)]])
+
+
 def _claim(folder: Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         known = {MANIFEST, "train", "valid", "valid_other", "encoder.safetensors"}
@@ -130,13 +154,14 @@ def _affordable(config: Config, n: int, n_labels: int, say: Callable[[str], None
 
 
 def _opinions(
-    config: Config, encoder: Encoder, data: Dataset, say: Callable[[str], None]
+    config: Config, encoder: Encoder, data: Dataset, say: Callable[[str], None], in_order: bool
 ) -> tuple[Evidence | None, np.ndarray | None]:
     if not config.model.evidence:
         return None, None
     say(f"gathering first opinions ({', '.join(config.model.evidence)}) from {len(data):,} rows")
-    evidence = Evidence(config.model.evidence)
-    return evidence, evidence.fit(encoder.linear_features(data.rows), data.indicator(), config.training.seed)
+    evidence, seed = Evidence(config.model.evidence), config.training.seed
+    fold_n = fold_numbers(len(data), FOLDS, seed, in_order) if in_order else None
+    return evidence, evidence.fit(encoder.linear_features(data.rows), data.indicator(), seed, fold_n)
 
 
 def _judge(
@@ -190,23 +215,3 @@ def _rows_of(pieces: Pieces, rows: np.ndarray) -> Iterator[Dataset]:
         if end > begin:
             yield piece.take(rows[begin:end] - first)
         first += len(piece)
-
-
-def _joined(pieces: Iterable[Dataset]) -> Dataset:
-    """Pieces of one data set as one."""
-    parts = list(pieces)
-    if len(parts) == 1:
-        return parts[0]
-    first = parts[0]
-    rows: Any
-    if sparse.issparse(first.rows):
-        rows = sparse.csr_matrix(sparse.vstack([part.rows for part in parts]))
-    elif isinstance(first.rows, np.ndarray):
-        rows = np.concatenate([part.rows for part in parts])
-    elif hasattr(first.rows, "values"):  # a Table; its pieces come from one table and share the categories
-        rows = replace(first.rows, values=np.concatenate([part.rows.values for part in parts]))
-    else:
-        rows = [row for part in parts for row in part.rows]
-    labels = None if first.labels is None else sparse.csr_matrix(sparse.vstack([part.labels for part in parts]))
-    edges = None if first.row_edges is None else [pair for part in parts for pair in part.row_edges or ()]
-    return replace(first, rows=rows, labels=labels, ids=None, groups=None, row_edges=edges)

@@ -5,21 +5,17 @@ JSON lines are read piece by piece; other formats are read whole and then cut.
 
 from __future__ import annotations
 
-import bz2
-import gzip
-import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
 
 import numpy as np
 
 from lampnet.data_source import Source
 from lampnet.dataset import Dataset
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.source import plain_stem
+from lampnet.readers.source import plain_stem, plain_suffix, read_lines
 
 PIECE_ROWS = 1024
 
@@ -37,8 +33,6 @@ def pieces(source: Source, split: str, seed: int, skip: int = 0, size: int = PIE
 
 
 def _is_lines(path: Path) -> bool:
-    from lampnet.readers.source import plain_suffix
-
     return plain_suffix(path) in (".jsonl", ".ndjson")
 
 
@@ -67,20 +61,8 @@ def _jsonl_pieces(source: Source, skip: int, size: int) -> Iterator[Dataset]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    try:
-        with _opened(path) as stream:
-            for number, raw in enumerate(stream, start=1):
-                try:
-                    yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError:
-                    raise FormatError(path, "the bytes are not UTF-8; save the file as UTF-8", number) from None
-    except (OSError, EOFError, zlib.error) as fault:
-        raise FormatError(path, f"the file cannot be read ({fault})") from None
-
-
-def _opened(path: Path) -> IO[bytes]:
-    with path.open("rb") as file:
-        magic = file.read(2)
-    openers: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZ": bz2.open}
-    opened: IO[bytes] = openers.get(magic, open)(path, "rb")
-    return opened
+    for number, raw in enumerate(read_lines(path), start=1):
+        try:
+            yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
+        except UnicodeDecodeError:
+            raise FormatError(path, "the bytes are not UTF-8; save the file as UTF-8", number) from None

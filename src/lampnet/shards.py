@@ -38,6 +38,7 @@ MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
 FORMAT, VERSION = "lampnet-prepared", 1
 LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
 _HEADER = 128  # bytes before the numbers of an .npy file
+_BLOCK = 1 << 22  # stored labels that are counted together
 
 
 class GrowingArray:
@@ -120,6 +121,15 @@ class LabelRows:
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def frequencies(self) -> np.ndarray:
+        """As `lampnet.fitted.label_frequencies`, float32 (L,), a block of the stored labels at a time."""
+        has, unknown = np.zeros(self.n_labels), np.zeros(self.n_labels)
+        for first in range(0, len(self.ids), _BLOCK):
+            ids, values = (array[first : first + _BLOCK] for array in (self.ids, self.values))
+            has += np.bincount(ids, np.nan_to_num(values), self.n_labels)
+            unknown += np.bincount(ids, np.isnan(values), self.n_labels)
+        return np.asarray((has + 0.5) / (len(self) - unknown + 1.0), dtype=np.float32)
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 
 from lampnet import distributed
@@ -20,6 +19,7 @@ from lampnet.fitting import run_facts
 from lampnet.label_graph import label_graph
 from lampnet.prediction import probabilities
 from lampnet.shards import Prepared
+from lampnet.torch_state import threads
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
@@ -60,7 +60,8 @@ def fit_prepared(
         if config.training.folds > 1:
             say("training.folds: one network, checked on the prepared validation rows")
         config = config.updated({"training.folds": 1}).resolved(prepared.encoder.kind, rows, len(prepared.label_names))
-        return _fit(prepared, config, label_edges, folder, resume, callback, say)
+        with threads(config.training.threads):
+            return _fit(prepared, config, label_edges, folder, resume, callback, say)
 
 
 def _fit(
@@ -72,8 +73,6 @@ def _fit(
     callback: Callback | None,
     say: Callable[[str], None],
 ) -> FittedModel:
-    if config.training.threads:
-        torch.set_num_threads(config.training.threads)
     seed, names = config.training.seed, prepared.label_names
     train, valid = prepared.parts["train"], prepared.parts["valid"]
     stored = train.targets
@@ -106,6 +105,7 @@ def _fit(
             graph=graph if config.label_graph not in ("full", "edgeless") else None,
             network=network,
             decisions=None,  # type: ignore[arg-type]  # chosen on the next line, from this very model
+            frequencies=stored.frequencies(),
         )
         truth, proba = validation(prepared, model)
         model.decisions = choose_decisions(truth, proba, seed=seed)
@@ -125,6 +125,6 @@ def _fit(
 def validation(prepared: Prepared, model: FittedModel) -> tuple[np.ndarray, np.ndarray]:
     """Truth and probabilities (n, L) of the prepared validation rows, the mean of both views where there are two."""
     views = [part for name, part in prepared.parts.items() if name != "train"]
-    logits = logits_of_views(model.network, views, None)
+    logits = logits_of_views(model.network, views, model.frequencies)
     valid = prepared.parts["valid"]
     return valid.truth(np.arange(len(valid))).numpy(), probabilities(logits)

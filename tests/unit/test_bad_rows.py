@@ -9,7 +9,7 @@ import pytest
 
 from lampnet.config import InputConfig
 from lampnet.data_source import Source
-from lampnet.errors import DataError
+from lampnet.errors import DataError, FormatError
 from lampnet.inputs import make_encoder
 from lampnet.row_stream import pieces
 
@@ -37,6 +37,19 @@ def test_skipped_rows_are_gone_with_their_labels_and_ids(rows: Path) -> None:
     assert data.labels is not None
     assert data.labels.shape == (4, 1)
     assert "2 of 6 molecules have invalid SMILES" in said[-1]
+
+
+def test_a_compressed_stream_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import bz2
+
+    monkeypatch.setattr("lampnet.readers.source.read_lines.__defaults__", (1_000_000, 100_000))
+    many, long = tmp_path / "many.jsonl.bz2", tmp_path / "long.jsonl.bz2"
+    many.write_bytes(bz2.compress(b'{"text": "again"}\n' + b" \n" * 1_000_000))
+    long.write_bytes(bz2.compress(b'{"text": "' + b"0" * 600_000 + b'"}\n'))
+    with pytest.raises(FormatError, match="decompression bombs"):
+        list(pieces(Source(data=str(many)), "test", 0))
+    with pytest.raises(FormatError, match="a line is longer than 100,000 bytes"):
+        list(pieces(Source(data=str(long)), "test", 0))
 
 
 def test_rows_to_predict_are_skipped_piece_by_piece(rows: Path) -> None:

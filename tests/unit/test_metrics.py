@@ -46,6 +46,17 @@ def reference(truth: np.ndarray, predicted: np.ndarray, zero_division: float) ->
         }
 
 
+def test_sparse_matrices_are_left_as_they_are() -> None:
+    # The first row stores its label twice, as half of it each time, and the second out of order.
+    parts = np.array([0.5, 0.5, 1.0, 1.0]), np.array([1, 1, 2, 0]), np.array([0, 2, 4])
+    truth, predicted = (sparse.csr_matrix(parts, shape=(2, 3), copy=True) for _ in range(2))
+    assert metrics.five_metrics(truth, predicted)["micro_f1"] == 1.0
+    for matrix in (truth, predicted):
+        for now, before in zip((matrix.data, matrix.indices, matrix.indptr), parts, strict=True):
+            np.testing.assert_array_equal(now, before)
+
+
+@settings(deadline=None)
 @given(indicator_pairs(), st.sampled_from([0.0, 1.0, np.nan]))
 def test_equal_to_scikit_learn(pair: tuple[np.ndarray, np.ndarray], zero_division: float) -> None:
     truth, predicted = pair

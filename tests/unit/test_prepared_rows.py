@@ -14,12 +14,14 @@ from lampnet.config import Config
 from lampnet.data_source import Source
 from lampnet.dataset import Dataset
 from lampnet.errors import DataError
-from lampnet.evidence import Evidence
+from lampnet.evidence import FOLDS, Evidence
+from lampnet.fitted import label_frequencies
+from lampnet.folds import fold_numbers
 from lampnet.inputs import make_encoder
 from lampnet.prepared_source import prepare_source
 from lampnet.preparing import WholeInPieces, prepare
 from lampnet.shards import is_prepared, open_prepared
-from lampnet.streaming import fit_prepared
+from lampnet.streaming import fit_prepared, validation
 
 WORDS = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house", "road", "night", "day", "rain", "sun"])
 CONFIG = Config().updated(
@@ -117,6 +119,119 @@ def test_a_model_trains_from_mapped_rows_and_predicts_raw_ones(folder: Path) -> 
     assert model.facts["rows"] == {"train": 135, "valid": 15}
     assert proba[0, 0] > 0.5 > proba[1, 0]
     assert proba[1, 1] > 0.5 > proba[0, 1]
+
+
+def test_a_row_without_a_known_word_gets_the_label_frequencies(tmp_path: Path) -> None:
+    data = documents()
+    truth = data.indicator()
+    truth[::3, 1] = np.nan
+    prepare(WholeInPieces(replace(data, labels=sparse.csr_matrix(truth)), size=40), tmp_path / "rows", CONFIG)
+    prepared = open_prepared(tmp_path / "rows")
+    model = fit_prepared(prepared, CONFIG.updated({"training.epochs": 1}))
+    learned = prepared.parts["train"].truth(np.arange(135)).numpy()
+    assert np.isnan(learned).any()
+    expected = label_frequencies(learned)
+    assert model.frequencies is not None
+    np.testing.assert_allclose(model.frequencies, expected, rtol=1e-6)
+    np.testing.assert_allclose(model.proba(["nothing known"])[0], expected, rtol=1e-5)
+    # The decisions are chosen on validation rows that are predicted in the same way.
+    empty = replace(prepared.parts["valid"], nodes=model.encoder.encode(["nothing known"] * 15))
+    prepared.parts["valid"] = empty
+    np.testing.assert_allclose(validation(prepared, model)[1], np.tile(expected, (15, 1)), rtol=1e-5)
+
+
+def test_labels_are_counted_in_blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = open_prepared(folder).parts["train"].targets
+    whole = targets.frequencies()
+    monkeypatch.setattr("lampnet.shards._BLOCK", 7)
+    assert np.array_equal(targets.frequencies(), whole)
+
+
+def days(rows: int = 400) -> Dataset:
+    """Documents in order: five of a day are about the same thing."""
+    about = np.repeat(np.random.default_rng(1).integers(4, size=rows // 5), 5)
+    others = np.random.default_rng(2).choice(WORDS[4:], size=(rows, 3))
+    return Dataset(
+        name="days",
+        kind="text",
+        rows=[" ".join((WORDS[number], *words)) for number, words in zip(about, others, strict=True)],
+        labels=sparse.csr_matrix(np.eye(4, dtype=np.float32)[about]),
+        label_names=tuple(WORDS[:4]),
+    )
+
+
+@pytest.mark.parametrize("ending", ["memory", "arrow"])
+def test_rows_that_come_in_order_are_validated_on_the_last(
+    ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, said = days(), []
+    if ending == "memory":
+        prepare(WholeInPieces(data, size=90), tmp_path / "rows", CONFIG, say=said.append)
+    else:
+        monkeypatch.setattr("lampnet.readers.table_pieces.TablePieces.__init__.__defaults__", (None, None, 90, "error"))
+        prepare_source(Source(data=str(as_arrow(data, tmp_path))), tmp_path / "rows", CONFIG, said.append)
+    assert "rows that follow each other are alike: parts are cut in their order" in said
+    parts = open_prepared(tmp_path / "rows").parts
+    order = [data.label_names.index(name) for name in open_prepared(tmp_path / "rows").label_names]
+    truth = data.indicator()[:, order]
+    assert np.array_equal(parts["valid"].truth(np.arange(40)).numpy(), truth[-40:])
+    assert np.array_equal(parts["train"].truth(np.arange(360)).numpy(), truth[:-40])
+    encoder = make_encoder("text", CONFIG.input).fit(data.rows[:-40])
+    features = encoder.linear_features(data.rows[:-40])
+    folds = fold_numbers(360, FOLDS, 0, in_order=True)
+    assert np.allclose(parts["train"].evidence, Evidence(("linear",)).fit(features, truth[:-40], 0, folds), atol=1e-4)
+
+
+def test_rows_in_order_are_judged_by_a_model_of_later_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lampnet.preparing.EVIDENCE_ROWS", 150)
+    data = days()
+    truth = data.indicator()
+    truth[:210] = np.roll(truth[:210], 1, axis=1)  # rows before the stretch that teaches
+    prepare(WholeInPieces(data), tmp_path / "a", CONFIG)
+    prepare(WholeInPieces(replace(data, labels=sparse.csr_matrix(truth))), tmp_path / "b", CONFIG)
+    a, b = (open_prepared(tmp_path / name).parts["train"] for name in "ab")
+    assert a.digest() != b.digest()
+    assert np.array_equal(a.evidence, b.evidence)
+
+
+def test_validation_rows_that_came_stay(tmp_path: Path) -> None:
+    data = days()
+    given = WholeInPieces(data.take(np.arange(7)))
+    prepare(WholeInPieces(data), tmp_path / "rows", CONFIG, given)
+    assert {name: len(part) for name, part in open_prepared(tmp_path / "rows").parts.items()} == {
+        "train": 400,
+        "valid": 7,
+    }
+
+
+def as_arrow(data: Dataset, folder: Path) -> Path:
+    arrow = pytest.importorskip("pyarrow")
+    tags = ["|".join(name for name, has in zip(data.label_names, row, strict=True) if has) for row in data.indicator()]
+    table = arrow.table({"text": data.rows, "tags": tags})
+    with arrow.OSFile(str(folder / "rows.arrow"), "wb") as sink, arrow.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    return folder / "rows.arrow"
+
+
+def test_bad_rows_of_a_table_are_left_out_when_it_is_prepared(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    arrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    smiles = ["CCO", "CCN", "C(C", "CC(=O)O", "c1ccccc1", "CCCC", "CCCN", "OCCO"] * 5
+    parquet.write_table(
+        arrow.table({"smiles": smiles, "y_a": [row % 2 for row in range(40)], "y_b": [1] * 20 + [0] * 20}),
+        tmp_path / "rows.parquet",
+    )
+    said: list[str] = []
+    plain = CONFIG.updated({"model.evidence": "none"})
+    source = Source(data=str(tmp_path / "rows.parquet"), on_bad_row="skip")
+    prepare_source(source, tmp_path / "rows", plain, said.append)
+    assert "rows.parquet: 5 of 40 molecules have invalid SMILES and are left out" in said
+    parts = open_prepared(tmp_path / "rows").parts
+    assert len(parts["train"]) + len(parts["valid"]) == 35
+    with pytest.raises(DataError, match="is no valid SMILES"):
+        prepare_source(replace(source, on_bad_row="error"), tmp_path / "other", plain, said.append)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

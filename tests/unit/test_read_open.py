@@ -17,7 +17,7 @@ from lampnet.readers import NAMES, describe, digit_truth, load, planted_dependen
 from lampnet.readers.alignment import align, aligned_splits, random_split
 from lampnet.readers.digit_scenes import LABEL_NAMES, load_digit_scenes
 from lampnet.readers.open import find_parts, format_of
-from lampnet.readers.source import read_bytes
+from lampnet.readers.source import read_bytes, read_lines
 from lampnet.readers.statistics import statistics
 
 JSON_ROW = '{"text": "a b c", "labels": ["x"]}\n'
@@ -206,8 +206,12 @@ def test_registry_names_and_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("LAMPNET_DATA", raising=False)
     with pytest.raises(DataError, match="did you mean 'bibtex'"):
         load("bibtx")
-    with pytest.raises(DataError, match=r"LAMPNET_DATA.*lampnet data fetch scene"):
+    monkeypatch.chdir(tmp_path)
+    looked = f"looked for in {tmp_path / 'data' / 'scene'}.*LAMPNET_DATA.*lampnet data fetch scene$"
+    with pytest.raises(DataError, match=looked):
         load("scene")
+    with pytest.raises(DataError, match=r"lampnet data fetch scene --data-root 'my data'$"):
+        load("scene", "my data")
     monkeypatch.setenv("LAMPNET_DATA", str(tmp_path))
     with pytest.raises(DataError, match=f"looked for in {tmp_path / 'scene'}.*lampnet data fetch scene"):
         load("scene")
@@ -365,6 +369,28 @@ def test_decompression_is_bounded(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"x" * 100)
     with pytest.raises(FormatError, match="larger than 99"):
         read_bytes(tmp_path / "plain", max_bytes=99)
+
+
+def test_lines_are_bounded_and_may_be_many(tmp_path: Path) -> None:
+    import bz2
+
+    path = tmp_path / "rows"
+    text = b"\n".join(b"%d and so on" % row for row in range(50_000))
+    for pack in (bytes, gzip.compress, bz2.compress):
+        path.write_bytes(pack(text))
+        assert list(read_lines(path)) == text.split(b"\n")
+        path.write_bytes(pack(text + b"\n"))
+        assert list(read_lines(path)) == text.split(b"\n")
+        path.write_bytes(pack(b"short\n" + b"0" * 3_000_000 + b"\n"))
+        with pytest.raises(FormatError, match="a line is longer than 1,000,000 bytes"):
+            list(read_lines(path, max_line=1_000_000))
+    path.write_bytes(bz2.compress(b"0\n" * 1_000_000))  # some 10,000 times its size
+    with pytest.raises(FormatError, match=r"larger than 1,000,000 bytes.*bombs; decompress it yourself"):
+        list(read_lines(path, max_bytes=1_000_000))
+    path.write_bytes(gzip.compress(text))  # text packs less tightly: it may be longer than `max_bytes`
+    assert len(list(read_lines(path, max_bytes=100_000))) == 50_000
+    with pytest.raises(FormatError, match="no such file"):
+        list(read_lines(tmp_path / "nowhere"))
 
 
 def test_importing_readers_is_cheap() -> None:

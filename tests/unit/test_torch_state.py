@@ -44,9 +44,16 @@ def test_the_number_of_threads_is_given_back_even_after_a_fault() -> None:
     other = 1 if before > 1 else 2
     fitted(threads=other)
     assert torch.get_num_threads() == before
-    with pytest.raises(KeyError), threads(other):
-        assert torch.get_num_threads() == other
-        raise KeyError
+    seen = []
+
+    def fail() -> None:
+        with threads(other):
+            seen.append(torch.get_num_threads())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    assert seen == [other]
     assert torch.get_num_threads() == before
 
 

@@ -10,7 +10,6 @@ import typer
 
 from lampnet.cli.options import (
     Columns,
-    DataArgument,
     DataRoot,
     LabelColumns,
     LabelsFile,
@@ -23,7 +22,14 @@ from lampnet.cli.options import (
 
 def command(
     model: ModelArgument,
-    data: DataArgument = None,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="DATA",
+            help="A data set's name, a folder or a file; none means the data of the training.",
+            show_default=False,
+        ),
+    ] = None,
     split: Annotated[str, typer.Option("--split", metavar="train|valid|test", help="Which part of DATA.")] = "test",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
     data_root: DataRoot = None,
@@ -50,7 +56,10 @@ def command(
         except TypeError:
             raise DataError(f"{model} does not say what it was trained on; give the data") from None
         source = replace(
-            trained_on, columns={**trained_on.columns, **source.columns}, labels=labels or trained_on.labels
+            trained_on,
+            columns={**trained_on.columns, **source.columns},
+            labels=labels or trained_on.labels,
+            on_bad_row="skip" if on_bad_row == "skip" else trained_on.on_bad_row,
         )
     elif data is None:
         raise DataError(f"{model} does not say what it was trained on; give the data: lampnet evaluate {model} DATA")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lampnet.cli.options import Columns, DataRoot, LabelColumns, ModelArgument, OnBadRow, TextColumn, source_of
 
+if TYPE_CHECKING:
+    from lampnet.data_source import Source
+    from lampnet.dataset import Dataset
+    from lampnet.fitted import FittedModel
+
 
 def command(
     model: ModelArgument,
-    data: Annotated[str, typer.Argument(metavar="INPUT", help="A data set's name, or a file.", show_default=False)],
+    data: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A data set's name, a folder or a file.", show_default=False)
+    ],
     rows: Annotated[
         str | None,
         typer.Option("--rows", metavar="0,3,7", help="Row numbers; ranges as 5-9. By default the first 20."),
@@ -38,12 +46,7 @@ def command(
     chosen = None if rows is None else row_numbers(rows)
     fitted = load_model(model)
     source = source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
-    known = fitted.facts.get("source")
-    if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
-        kept = {role: name for role, name in known["columns"].items() if role not in source.columns}
-        pairs = [f"{role}={name}" for role, name in (kept | dict(source.columns)).items()]
-        source = source_of(data, data_root, None, pairs, on_bad_row=on_bad_row)
-    part = match_rows(fitted, source.part(split, fitted.config.training.seed))
+    part = match_rows(fitted, _rows(fitted, source, split))
     wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]
     files = write_folder(
         fitted, part, out, chosen, wanted, pictures=pictures, say=lambda sentence: typer.echo(sentence, err=True)
@@ -53,6 +56,32 @@ def command(
     if files.pictures:
         typer.echo(f"pictures: {files.pictures[0].parent} ({len(files.pictures)} files)")
     typer.echo(f"data: {files.data}")
+
+
+def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
+    """The rows, read as the training's were; without labels where the training's label columns are not there."""
+    from lampnet.readers.table_columns import MissingColumn
+
+    given, seed = source.columns, fitted.config.training.seed
+    known = fitted.facts.get("source")
+    if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
+        source = replace(source, columns={**{role: str(name) for role, name in known["columns"].items()}, **given})
+    try:
+        part = source.part(split, seed)
+    except MissingColumn as missing:
+        if missing.role != "labels" or "labels" in given:
+            raise
+        inputs = {role: name for role, name in source.columns.items() if role not in ("labels", "separator")}
+        return _unlabelled(replace(source, columns=inputs).part(split, seed))
+    if "labels" in source.columns or part.labels is None or set(part.label_names) & set(fitted.label_names):
+        return part
+    # What a table's reader took for labels are other columns.
+    typer.echo(f"{part.name}: {part.label_names[0]!r} is no label of the model; explained without labels", err=True)
+    return _unlabelled(part)
+
+
+def _unlabelled(part: Dataset) -> Dataset:
+    return replace(part, labels=None, label_names=())
 
 
 def row_numbers(text: str) -> list[int]:

@@ -22,7 +22,9 @@ DataArgument = Annotated[
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.", show_default=False)]
 DataRoot = Annotated[
     str | None,
-    typer.Option("--data-root", help="The folder of the named data sets (else LAMPNET_DATA).", show_default=False),
+    typer.Option(
+        "--data-root", help="The folder of the named data sets (else LAMPNET_DATA, else ./data).", show_default=False
+    ),
 ]
 LabelsFile = Annotated[
     str | None,
@@ -71,6 +73,21 @@ def source_of(
     if label_columns is not None:
         roles["labels"] = label_columns
     return Source(data=data or DEFAULT, root=root, labels=labels, columns=roles, on_bad_row=on_bad_row)
+
+
+def source_arguments(source: Source) -> list[str]:
+    """The arguments that name this data, for a command that is printed.
+
+    >>> from lampnet.data_source import Source
+    >>> source_arguments(Source(data="my films.csv", columns={"text": "plot"}, on_bad_row="skip"))
+    ['my films.csv', '--columns', 'text=plot', '--on-bad-row', 'skip']
+    """
+    arguments = [source.data]
+    for option, value in (("--data-root", source.root), ("--labels", source.labels)):
+        arguments += [option, value] if value is not None else []
+    for role, name in source.columns.items():
+        arguments += ["--columns", f"{role}={name}"]
+    return arguments + (["--on-bad-row", source.on_bad_row] if source.on_bad_row != "error" else [])
 
 
 def settings_of(texts: list[str] | None) -> dict[str, str]:

@@ -16,6 +16,7 @@ from lampnet.cli.options import (
     OnBadRow,
     TextColumn,
     settings_of,
+    source_arguments,
     source_of,
 )
 
@@ -48,6 +49,8 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while searching.")] = False,
 ) -> int:
     """Try settings with Optuna, on validation rows only; run it again to go on where it stopped."""
+    import shlex
+
     from rich.console import Console
 
     from lampnet.duration import seconds_of
@@ -82,5 +85,7 @@ def command(
     before = "" if found.default is None else f", the default settings {found.default:.4f}"
     typer.echo(f"best of {found.trials} trials: validation {found.metric} {found.value:.4f}{before}")
     typer.echo(found.flags())
-    typer.echo(f"next: lampnet train {source.data} --out MODEL {found.flags()}")
+    chosen = [part for name, value in found.settings.items() for part in ("--set", f"{name}={value}")]
+    train = ["lampnet", "train", *source_arguments(source), "--out", "MODEL", "--seed", str(seed), *chosen]
+    typer.echo(f"next: {shlex.join(train)}")
     return 0

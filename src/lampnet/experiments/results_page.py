@@ -48,8 +48,9 @@ were not learned from: up to 25,000 labelled rows these are all of them, cut int
 model that learned from the others (LaMP's networks form a committee then; other methods are learned once more from
 all rows); of more rows, where rows come in order (Reuters: the last tenth), for single networks (the paper's six forms
 of LaMP, Emb + MLP, Seq2Seq), and for LaMP where the publisher gives validation rows (yeast), they are the validation
-rows. Where a table gives `mean ± spread`, the spread is the standard deviation over seeds. No run uses test labels for a choice, except in
-the tables called "oracle", which say so; how the recipe itself was found is told in the notes at the end.
+rows. Where a table gives `mean ± spread`, the spread is the standard deviation over seeds. No run uses test labels for
+a choice, except in the tables called "oracle", which say so; how the recipe itself was found is told in the notes at
+the end.
 
 - **The paper's protocol**: for each metric the best of 27 global thresholds on rows that were not learned from.
 - **Best decision**: for each metric the best on such rows of: thresholds, a threshold for each label, top-k,

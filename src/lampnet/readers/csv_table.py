@@ -1,4 +1,4 @@
-"""CSV, TSV and Parquet tables.
+"""CSV, TSV, Parquet and Arrow tables.
 
 Labels are either 0/1 columns (an empty cell is unknown) or one column of names with a separator.
 """
@@ -14,12 +14,13 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.dataset import Dataset, Table
-from lampnet.errors import DataError, FormatError, MissingExtra
+from lampnet.errors import DataError, FormatError
 from lampnet.readers.alignment import label_matrix, names_in
+from lampnet.readers.arrow_files import is_arrow, read_arrow
 from lampnet.readers.bases import encode_bases
 from lampnet.readers.cells import CellColumn
 from lampnet.readers.delimited import read_delimited
-from lampnet.readers.source import MAX_BYTES, plain_stem, plain_suffix
+from lampnet.readers.source import MAX_BYTES, plain_stem
 from lampnet.readers.table_columns import ColumnRoles, RawTable, is_missing, roles_of
 
 
@@ -45,7 +46,7 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        `.csv`, `.tsv`, `.tab` (plain, gzip, bz2) or `.parquet`.
+        `.csv`, `.tsv`, `.tab` (plain, gzip, bz2), `.parquet`, `.arrow` or `.feather`.
     columns : mapping, optional
         What columns are for, e.g. ``{"text": "body", "labels": "tags", "separator": ";"}``; roles are
         text, smiles, dna, image, features, labels, id. What is not given is guessed.
@@ -70,10 +71,7 @@ def read_table_and_roles(
 ) -> tuple[Dataset, ColumnRoles]:
     """As `read_table`, and what was made of the columns."""
     path = Path(path)
-    if plain_suffix(path) in (".parquet", ".pq"):
-        table = _parquet(path, max_bytes)
-    else:
-        table = read_delimited(path, on_bad_row, max_bytes)
+    table = read_arrow(path, max_bytes) if is_arrow(path) else read_delimited(path, on_bad_row, max_bytes)
     if not len(table):
         raise FormatError(path, "there are no rows after the header line; give a file with rows", 1)
     roles = roles_of(table, columns, labels)
@@ -86,7 +84,7 @@ def read_table_and_roles(
 def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | None, name: str) -> Dataset:
     """The rows of a table whose columns have known roles."""
     y, label_names = table_labels(table, roles, labels)
-    rows, feature_names = _rows(table, roles)
+    rows, feature_names = table_rows(table, roles)
     ids = tuple(_ids(table.column(roles.id))) if roles.id else None
     return Dataset(
         name=name,
@@ -119,43 +117,6 @@ class LabelTable(RawTable):
         return _indicator_columns(self, names)
 
 
-def _parquet(path: Path, max_bytes: int) -> RawTable:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables", "reading Parquet files") from None
-    if not path.is_file():
-        raise FormatError(path, "there is no such file; check the path")
-    try:
-        file = parquet.ParquetFile(path)
-        size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
-        if size > max_bytes:
-            raise FormatError(path, f"the content is larger than {max_bytes:,} bytes; pass a larger max_bytes")
-        loaded = file.read()
-    except (ArrowException, OSError, ValueError) as error:
-        if isinstance(error, FormatError):
-            raise
-        raise FormatError(path, f"this is not a readable Parquet file ({str(error)[:120]})") from None
-    return arrow_table(path, loaded, range(1, loaded.num_rows + 1))
-
-
-def arrow_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
-    """The columns of an Arrow table: numbers as floats, everything else as text or lists."""
-    from pyarrow import types as arrow_types
-
-    columns: list[Any] = []
-    for column in loaded.columns:
-        kind = column.type
-        if arrow_types.is_floating(kind) or arrow_types.is_integer(kind) or arrow_types.is_boolean(kind):
-            values = column.to_pylist() if arrow_types.is_boolean(kind) else column.to_numpy()
-            columns.append(np.array([np.nan if v is None else v for v in values], dtype=np.float64))
-        else:
-            columns.append(
-                ["" if v is None else (v if isinstance(v, (str, list)) else str(v)) for v in column.to_pylist()]
-            )
-    return RawTable(path, tuple(loaded.column_names), tuple(columns), lines)
-
-
 def table_labels(
     table: RawTable, roles: ColumnRoles, known: Sequence[str] | None
 ) -> tuple[sparse.csr_matrix | None, tuple[str, ...]]:
@@ -164,15 +125,10 @@ def table_labels(
         return None, tuple(known or ())
     if not roles.separator:
         return _indicator_columns(table, roles.labels), roles.labels
-    column = table.column(roles.labels[0])
-    if isinstance(column, np.ndarray):
-        column = ["" if np.isnan(value) else f"{value:g}" for value in column]
-    # The same few combinations come again and again: each is taken apart once.
-    values = column.distinct if isinstance(column, CellColumn) else column
-    sets = [_names(table, column, value, roles.separator) for value in values]
+    column, values, sets = _label_sets(table, roles)
     label_names = tuple(known) if known is not None else names_in(sets)
     if not label_names:
-        raise DataError(f"{table.path}: the label column {roles.labels[0]!r} names no label at all")
+        raise no_label_at_all(table.path, roles)
     if isinstance(column, CellColumn):
         place = {value: number for number, value in enumerate(values)}
         of_row = np.fromiter(map(place.__getitem__, column.texts), dtype=np.int64, count=len(column))
@@ -182,15 +138,42 @@ def table_labels(
     return label_matrix(sets, label_names), label_names
 
 
+def label_names_in(table: RawTable, roles: ColumnRoles) -> tuple[str, ...]:
+    """The labels that the cells of a table name, or its label columns, their cells checked."""
+    if roles.separator:
+        return names_in(_label_sets(table, roles)[2])
+    return table_labels(table, roles, None)[1]
+
+
+def no_label_at_all(path: Path, roles: ColumnRoles) -> DataError:
+    return DataError(
+        f"{path}: the label column {roles.labels[0]!r} names no label at all; give rows with labels, or say which "
+        "column has them with --label-columns"
+    )
+
+
+def _label_sets(table: RawTable, roles: ColumnRoles) -> tuple[Any, Sequence[Any], list[list[str]]]:
+    """The label column, its cells, and the names in each cell."""
+    column = table.column(roles.labels[0])
+    if isinstance(column, np.ndarray):
+        column = ["" if np.isnan(value) else f"{value:g}" for value in column]
+    # The same few combinations come again and again: each is taken apart once.
+    values = column.distinct if isinstance(column, CellColumn) else column
+    return column, values, [_names(table, column, value, roles.separator) for value in values]
+
+
 def _names(table: RawTable, column: Sequence[Any], value: Any, separator: str) -> list[str]:
     if separator == "list" and isinstance(value, str):
         if not value.strip():
             return []
         try:
-            value = json.loads(value if '"' in value else value.replace("'", '"'))
+            names = json.loads(value if '"' in value else value.replace("'", '"'))
         except (ValueError, RecursionError):
+            names = None
+        if not isinstance(names, list):
             line = table.lines[next(row for row, other in enumerate(column) if other == value)]
-            raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", line) from None
+            raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", line)
+        value = names
     if not isinstance(value, str):
         return [str(part) for part in value]
     parts = [value] if separator == "none" else value.split(separator)
@@ -221,7 +204,8 @@ def _sparse(y: np.ndarray) -> sparse.csr_matrix:
     return sparse.csr_matrix((y.ravel()[at].astype(np.float32), at % y.shape[1], indptr), shape=y.shape)
 
 
-def _rows(table: RawTable, roles: ColumnRoles) -> tuple[Any, tuple[str, ...] | None]:
+def table_rows(table: RawTable, roles: ColumnRoles) -> tuple[Any, tuple[str, ...] | None]:
+    """The input of a table's rows, as its kind wants it, and the names of its features."""
     if roles.kind == "columns":
         return _table(table, roles.inputs), roles.inputs
     parts = [_texts(table.column(name)) for name in roles.inputs]

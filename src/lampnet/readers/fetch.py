@@ -55,8 +55,7 @@ def fetch(
     """
     if name not in NAMES:
         raise DataError(f"there is no data set named {name!r}; {did_you_mean(name, NAMES)}")
-    root = chosen_root(data_root) or Path("data")
-    folder = root / name
+    folder = chosen_root(data_root) / name
     if name in NOT_OFFERED:
         raise DataError(f"{name} cannot be fetched: {NOT_OFFERED[name]} (folder {folder})")
     try:

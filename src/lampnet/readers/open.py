@@ -24,6 +24,8 @@ FORMATS = {
     ".tab": "table",
     ".parquet": "table",
     ".pq": "table",
+    ".arrow": "table",
+    ".feather": "table",
     ".npz": "npz",
     ".mat": "mat",
     ".svm": "libsvm",
@@ -35,7 +37,9 @@ FORMATS = {
     ".fasta": "fasta",
     ".fna": "fasta",
 }
-_KNOWN = "ARFF, JSONL, CSV, TSV, Parquet, libsvm, the extreme-classification format, .npz, MATLAB 5 .mat and FASTA"
+_KNOWN = (
+    "ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, the extreme-classification format, .npz, MATLAB 5 .mat and FASTA"
+)
 _PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
 _PART = re.compile(r"(?:^|[-_.])(train|validation|valid|val|dev|test)(?:[-_][^.]*)?$", re.IGNORECASE)
 _PAIR_LINE = re.compile(rb"[^:\r\n]{0,2000}?\s*\d+:[-+.\d]")
@@ -67,8 +71,8 @@ def format_of(path: str | Path) -> str:
     if not path.exists():
         raise FormatError(path, "there is no such file; check the path")
     start = read_bytes(path)[: 1 << 16]
-    if start.startswith((b"PK\x03\x04", b"MATLAB", b"PAR1")):
-        return {b"PK": "npz", b"MA": "mat", b"PA": "table"}[start[:2]]
+    if start.startswith((b"PK\x03\x04", b"MATLAB", b"PAR1", b"ARROW1")):
+        return {b"PK": "npz", b"MA": "mat", b"PA": "table", b"AR": "table"}[start[:2]]
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
     if re.match(rb"(?i)(?:%[^\n]*\n\s*)*@relation", text):
         return "arff"
@@ -97,8 +101,8 @@ def read_file(
     Parameters
     ----------
     path : str or Path
-        ARFF, JSONL, CSV, TSV, Parquet, libsvm, extreme-classification, npz, mat, FASTA, or a `.txt` file with
-        a text a line; gzip and bz2 where they are usual.
+        ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, extreme-classification, npz, mat, FASTA, or a `.txt` file
+        with a text a line; gzip and bz2 where they are usual.
     labels : path, sequence of names, or None
         A file of label names (Mulan XML, or a name a line) or the names; ARFF files without MEKA's `-C n`
         need it when there is not exactly one `.xml` file beside them.
@@ -186,17 +190,30 @@ def readable_molecules(data: Dataset, notice: Callable[[str], None] | None = Non
     """The same rows without those that RDKit cannot read as molecules; other kinds are left as they are."""
     if data.kind != "molecule":
         return data
+    good = np.flatnonzero(readable_smiles(data.rows))
+    if not len(good):
+        raise no_molecule(data.name)
+    if len(good) < len(data) and notice is not None:
+        notice(left_out(data.name, len(data) - len(good), len(data)))
+    return data.take(good) if len(good) < len(data) else data
+
+
+def readable_smiles(rows: Sequence[str]) -> np.ndarray:
+    """Which of these RDKit can read, bool (n,)."""
     try:
         from rdkit import Chem, rdBase
     except ImportError:
         raise MissingExtra("rdkit", "molecules", "checking SMILES") from None
     with rdBase.BlockLogs():
-        good = [row for row, smiles in enumerate(data.rows) if smiles and Chem.MolFromSmiles(smiles) is not None]
-    if not good:
-        raise DataError(f"{data.name}: not one SMILES can be read by RDKit; is this the right column?")
-    if len(good) < len(data) and notice is not None:
-        notice(f"{data.name}: {len(data) - len(good)} of {len(data)} molecules have invalid SMILES and are left out")
-    return data.take(np.array(good)) if len(good) < len(data) else data
+        return np.array([bool(smiles) and Chem.MolFromSmiles(smiles) is not None for smiles in rows], dtype=bool)
+
+
+def left_out(name: str, bad: int, rows: int) -> str:
+    return f"{name}: {bad:,} of {rows:,} molecules have invalid SMILES and are left out"
+
+
+def no_molecule(name: str) -> DataError:
+    return DataError(f"{name}: not one SMILES can be read by RDKit; is this the right column?")
 
 
 def read_folder(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -174,10 +175,9 @@ def describe(name: str) -> Description:
     return Description(name, entry.title, entry.kind, entry.files, entry.parts, entry.graph)
 
 
-def data_root(given: str | Path | None = None) -> Path | None:
-    """The data folder: the argument, else the environment's LAMPNET_DATA."""
-    chosen = given if given is not None else os.environ.get("LAMPNET_DATA")
-    return Path(chosen).expanduser() if chosen else None
+def data_root(given: str | Path | None = None) -> Path:
+    """The data folder: the argument, else the environment's LAMPNET_DATA, else `./data`."""
+    return Path(given or os.environ.get("LAMPNET_DATA") or "data").expanduser()
 
 
 def load(name: str, data_root: str | Path | None = None, seed: int = 0) -> Splits:
@@ -188,7 +188,7 @@ def load(name: str, data_root: str | Path | None = None, seed: int = 0) -> Split
     name : str
         One of `NAMES`.
     data_root : str or Path, optional
-        The folder that holds a folder for each data set; by default the environment's LAMPNET_DATA.
+        The folder that holds a folder for each data set; by default the environment's LAMPNET_DATA, else `./data`.
     seed : int
         Used wherever the publisher gives no split.
 
@@ -203,17 +203,12 @@ def load(name: str, data_root: str | Path | None = None, seed: int = 0) -> Split
 
 def folder_of(name: str, root: str | Path | None = None) -> Path:
     """The folder of a named data set; an error that says what to do when there is none."""
-    base = data_root(root)
-    if base is None:
-        raise DataError(
-            f"where the data set {name} lies is not known: set the environment variable LAMPNET_DATA (or give "
-            f"--data-root) to the folder that holds {name}/, or fetch it with: lampnet data fetch {name}"
-        )
-    folder = base / name
+    folder = data_root(root) / name
     if not folder.is_dir():
+        there = f" --data-root {shlex.quote(str(root))}" if root else ""
         raise DataError(
-            f"the data set {name} was looked for in {folder}, which does not exist; set LAMPNET_DATA or --data-root "
-            f"to the folder that holds {name}/, or fetch it with: lampnet data fetch {name}"
+            f"the data set {name} was looked for in {folder.absolute()}, which does not exist; set LAMPNET_DATA or "
+            f"--data-root to the folder that holds {name}/, or fetch it with: lampnet data fetch {name}{there}"
         )
     return folder
 

@@ -10,6 +10,7 @@ import bz2
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from lampnet.errors import FormatError
 
@@ -17,6 +18,11 @@ from lampnet.errors import FormatError
 MAX_BYTES = 2 << 30
 #: Header dimensions above this are taken for damage, not for data.
 MAX_DIMENSION = 50_000_000
+
+#: A line of a file that is read line by line has at most so many bytes.
+MAX_LINE = 1 << 26
+#: A file that is read line by line may be longer than MAX_BYTES, but no text is packed more tightly than this.
+MAX_RATIO = 200
 
 _STEP = 1 << 20
 
@@ -40,40 +46,72 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
         raise FormatError(path, "this is a folder; give a file")
     try:
         with path.open("rb") as stream:
-            magic = stream.read(3)
-            stream.seek(0)
-            if magic[:2] == b"\x1f\x8b":
-                pieces = _gunzip(path, iter(lambda: stream.read(_STEP), b""), max_bytes)
-                return _join(path, pieces, max_bytes)
-            if magic == b"BZh":
-                pieces = _bunzip(path, iter(lambda: stream.read(_STEP), b""), max_bytes)
-                return _join(path, pieces, max_bytes)
+            pieces = _decompressed(path, stream, min(max_bytes + 1, 16 * _STEP))
+            if pieces is not None:
+                return b"".join(_bounded(path, pieces, max_bytes))
             if path.stat().st_size > max_bytes:
-                raise FormatError(path, _too_large(max_bytes))
+                raise FormatError(path, too_large(max_bytes))
             return stream.read()
-    except FileNotFoundError:
-        raise FormatError(path, "there is no such file; check the path") from None
     except OSError as error:
-        raise FormatError(path, f"the file cannot be read ({error.strerror or error})") from None
+        raise _unreadable(path, error) from None
 
 
-def _too_large(max_bytes: int) -> str:
+def read_lines(path: str | Path, max_bytes: int = MAX_BYTES, max_line: int = MAX_LINE) -> Iterator[bytes]:
+    """The lines of a file, without their ends, in the memory of a few of them; decompressed as by `read_bytes`.
+
+    A compressed file may decompress to `max_bytes`, or to MAX_RATIO times its size where that is more.
+    """
+    path, rest = Path(path), b""
+    try:
+        with path.open("rb") as stream:
+            pieces = _decompressed(path, stream, _STEP)
+            if pieces is None:
+                pieces = iter(lambda: stream.read(_STEP), b"")
+            else:
+                most = max(max_bytes, MAX_RATIO * path.stat().st_size)
+                pieces = _bounded(path, pieces, most, "decompress it yourself")
+            for piece in pieces:
+                *lines, rest = (rest + piece).split(b"\n")
+                if max(map(len, (rest, *lines))) > max_line:
+                    raise FormatError(path, f"a line is longer than {max_line:,} bytes; write one row a line")
+                yield from lines
+            if rest:
+                yield rest
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> FormatError:
+    if isinstance(error, FileNotFoundError):
+        return FormatError(path, "there is no such file; check the path")
+    return FormatError(path, f"the file cannot be read ({error.strerror or error})")
+
+
+def _decompressed(path: Path, stream: IO[bytes], step: int) -> Iterator[bytes] | None:
+    """A gzip or bz2 file's content, at most `step` bytes at a time; None for other files."""
+    magic = stream.read(3)
+    stream.seek(0)
+    engine = _gunzip if magic[:2] == b"\x1f\x8b" else _bunzip if magic == b"BZh" else None
+    return None if engine is None else engine(path, iter(lambda: stream.read(_STEP), b""), step)
+
+
+def too_large(max_bytes: int, advice: str = "pass a larger max_bytes") -> str:
     return (
         f"the content is larger than {max_bytes:,} bytes, the limit against decompression bombs; "
-        "pass a larger max_bytes if the file is genuine"
+        f"{advice} if the file is genuine"
     )
 
 
-def _join(path: Path, pieces: Iterator[bytes], max_bytes: int) -> bytes:
-    out = bytearray()
+def _bounded(path: Path, pieces: Iterator[bytes], max_bytes: int, *advice: str) -> Iterator[bytes]:
+    total = 0
     for piece in pieces:
-        out += piece
-        if len(out) > max_bytes:
-            raise FormatError(path, _too_large(max_bytes))
-    return bytes(out)
+        total += len(piece)
+        if total > max_bytes:
+            raise FormatError(path, too_large(max_bytes, *advice))
+        yield piece
 
 
-def _gunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+def _gunzip(path: Path, blocks: Iterator[bytes], step: int) -> Iterator[bytes]:
     """Decompress with a bound on every step; several gzip members may follow one another."""
     engine = zlib.decompressobj(wbits=31)
     try:
@@ -84,7 +122,7 @@ def _gunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[byt
                     if not data.strip(b"\0"):  # zero padding after the last member is legal
                         break
                     engine = zlib.decompressobj(wbits=31)
-                yield engine.decompress(data, min(max_bytes + 1, 16 * _STEP))
+                yield engine.decompress(data, step)
                 data = engine.unused_data if engine.eof else engine.unconsumed_tail
     except zlib.error as error:
         raise FormatError(path, f"the gzip data is damaged ({error}); fetch the file again") from None
@@ -92,7 +130,7 @@ def _gunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[byt
         raise FormatError(path, "the gzip data ends too early (a truncated file?); fetch the file again")
 
 
-def _bunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[bytes]:
+def _bunzip(path: Path, blocks: Iterator[bytes], step: int) -> Iterator[bytes]:
     engine = bz2.BZ2Decompressor()
     try:
         for block in blocks:
@@ -100,7 +138,7 @@ def _bunzip(path: Path, blocks: Iterator[bytes], max_bytes: int) -> Iterator[byt
             while data or not (engine.needs_input or engine.eof):
                 if engine.eof:
                     engine = bz2.BZ2Decompressor()
-                yield engine.decompress(data, min(max_bytes + 1, 16 * _STEP))
+                yield engine.decompress(data, step)
                 data = engine.unused_data if engine.eof else b""
     except (OSError, ValueError) as error:
         raise FormatError(path, f"the bz2 data is damaged ({error}); fetch the file again") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,14 @@ _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
 _IMAGE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
 _SEPARATORS = ("|", ";", ",")
 _LOOK = 200  # values looked at to tell what a text column holds
+
+
+class MissingColumn(DataError):
+    """A column that was named for a role and is not there."""
+
+    def __init__(self, role: str, problem: str) -> None:
+        super().__init__(problem)
+        self.role = role
 
 
 @dataclass(frozen=True)
@@ -232,7 +240,7 @@ def roles_of(
             )
         free = []
     if len(labels) == 1 and labels[0] not in binary and not separator:
-        separator = _separator(table.column(labels[0]))
+        separator = separator_of([table.column(labels[0])])
     if len(labels) != 1 or labels[0] in binary:
         separator = ""
     return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free))
@@ -251,7 +259,9 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
             names = tuple(value)
         for name in names:
             if name not in table.names:
-                raise DataError(f"{table.path}: there is no column {name!r}; {did_you_mean(name, table.names)[:300]}")
+                raise MissingColumn(
+                    role, f"{table.path}: there is no column {name!r}; {did_you_mean(name, table.names)[:300]}"
+                )
         chosen[role] = names
     if sum(role in chosen for role in (*INPUT_ROLES, "features")) > 1:
         raise DataError("columns: give one kind of input only, one of text, smiles, dna, image and features")
@@ -298,8 +308,21 @@ def _words_a_value(sample: Sequence[Any]) -> float:
     return float(np.mean([len(value.split()) for value in values]))
 
 
+def separator_of(columns: Iterable[Any]) -> str:
+    """The sign between the labels of a cell, from the pieces of a column.
+
+    It is "none" for one label a cell and "list" for lists.
+
+    >>> separator_of([["", ""], ["a", "b,c"], ["a|b"]]), separator_of([["a"], [""]])
+    ('|', 'none')
+    """
+    signs = (*_SEPARATORS, "list", "none")
+    return signs[min((signs.index(_separator(column)) for column in columns), default=-1)]
+
+
 def _separator(column: Any) -> str:
-    """The sign between the labels of a cell; "none" for one label a cell, "list" for lists."""
+    if isinstance(column, np.ndarray):
+        return "none"
     values = column.distinct if isinstance(column, CellColumn) else column
     sample = [value for value in values if not isinstance(value, str) or value.strip()]
     if any(not isinstance(value, str) for value in sample):

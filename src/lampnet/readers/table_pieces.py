@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from lampnet.dataset import Dataset
-from lampnet.errors import FormatError, MissingExtra
-from lampnet.readers.csv_table import arrow_table, table_dataset, table_labels
-from lampnet.readers.source import plain_stem, plain_suffix
-from lampnet.readers.table_columns import ColumnRoles, roles_of
+from lampnet.errors import FormatError
+from lampnet.readers.arrow_files import arrow_pieces
+from lampnet.readers.csv_table import label_names_in, no_label_at_all, table_dataset, table_labels, table_rows
+from lampnet.readers.open import no_molecule, readable_smiles
+from lampnet.readers.source import plain_stem
+from lampnet.readers.table_columns import ColumnRoles, RawTable, roles_of, separator_of
 
 PIECE_ROWS = 20_000
-SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
 
 class TablePieces:
     """The rows of a Parquet or Arrow file, in order, as often as they are asked for.
 
-    What the columns are for is told from the first piece; label names are gathered over the whole file.
+    What the columns are for is told from the first piece; the sign between labels and the label names are
+    gathered over the whole file. With `on_bad_row="skip"`, molecules that RDKit cannot read are left out.
     Columns of numbers and categories as input are left to `read_table`: their categories need all rows.
     """
 
@@ -29,52 +35,58 @@ class TablePieces:
         columns: Mapping[str, Any] | None = None,
         labels: Sequence[str] | None = None,
         size: int = PIECE_ROWS,
+        on_bad_row: str = "error",
     ) -> None:
         self.path, self.size = Path(path), size
         first = next(self._tables(), None)
-        if first is None or not first.num_rows:
+        if first is None or not len(first):
             raise FormatError(path, "there are no rows; give a file with rows")
-        self.roles: ColumnRoles = roles_of(arrow_table(self.path, first, range(1, first.num_rows + 1)), columns, labels)
-        self.rows = 0
+        self.roles: ColumnRoles = roles_of(first, columns, labels)
+        if self.roles.separator and "separator" not in (columns or {}):
+            cells = (table.column(self.roles.labels[0]) for table in self._tables(self.roles.labels))
+            self.roles = replace(self.roles, separator=separator_of(cells))
         names: set[str] = set()
-        for table in self._tables(self.roles.labels):
-            raw = arrow_table(self.path, table, range(self.rows + 1, self.rows + 1 + table.num_rows))
-            names.update(table_labels(raw, self.roles, labels)[1])
-            self.rows += table.num_rows
+        good: list[np.ndarray] = []
+        skip = on_bad_row == "skip" and self.roles.kind == "molecule"
+        for table in self._tables(self.roles.labels + (self.roles.inputs if skip else ())):
+            names.update(label_names_in(table, self.roles))
+            good.append(readable_smiles(table_rows(table, self.roles)[0]) if skip else np.ones(len(table), dtype=bool))
         self.label_names = tuple(labels) if labels is not None else tuple(sorted(names))
         if not self.roles.separator:
             self.label_names = self.roles.labels
+        elif not self.label_names:
+            raise no_label_at_all(self.path, self.roles)
+        self._good = np.concatenate(good)
+        self.rows = int(self._good.sum())
+        self.skipped = len(self._good) - self.rows
+        if not self.rows:
+            raise no_molecule(str(self.path))
 
     def __iter__(self) -> Iterator[Dataset]:
-        return self._pieces(self.label_names if self.roles.separator else None)
-
-    def _pieces(self, labels: Sequence[str] | None) -> Iterator[Dataset]:
-        line = 1
         for table in self._tables():
-            raw = arrow_table(self.path, table, range(line, line + table.num_rows))
-            yield table_dataset(raw, self.roles, labels, plain_stem(self.path))
-            line += table.num_rows
+            rows = self._rows_of(table)
+            piece = table_dataset(table, self.roles, self._known, plain_stem(self.path))
+            if len(rows):
+                yield piece.take(rows) if len(rows) < len(piece) else piece
 
-    def _tables(self, columns: Sequence[str] | None = None) -> Iterator[Any]:
-        """Arrow tables of at most `size` rows, all or some of their columns."""
-        try:
-            import pyarrow as arrow
-            from pyarrow import parquet
-        except ImportError:
-            raise MissingExtra("pyarrow", "tables", "reading Parquet and Arrow files") from None
-        try:
-            if plain_suffix(self.path) in (".parquet", ".pq"):
-                with parquet.ParquetFile(self.path, memory_map=True) as file:
-                    for batch in file.iter_batches(self.size, columns=None if columns is None else list(columns)):
-                        yield arrow.Table.from_batches([batch])
-                return
-            with arrow.memory_map(str(self.path)) as mapped, arrow.ipc.open_file(mapped) as file:
-                for number in range(file.num_record_batches):
-                    whole = arrow.Table.from_batches([file.get_batch(number)])
-                    whole = whole if columns is None else whole.select(list(columns))
-                    for start in range(0, whole.num_rows, self.size):
-                        yield whole.slice(start, self.size)
-        except (arrow.ArrowException, OSError, ValueError) as error:
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(self.path, f"this is not a readable Parquet or Arrow file ({str(error)[:120]})") from None
+    def labels(self) -> sparse.csr_matrix | None:
+        """CSR bool (n, L) of all rows: which labels each has; None where the rows carry none."""
+        if not self.roles.labels:
+            return None
+        found = []
+        for table in self._tables(self.roles.labels):
+            Y, _ = table_labels(table, self.roles, self._known)
+            assert Y is not None
+            found.append(sparse.csr_matrix(Y > 0)[self._rows_of(table)])
+        return sparse.csr_matrix(sparse.vstack(found))
+
+    @property
+    def _known(self) -> tuple[str, ...] | None:
+        return self.label_names if self.roles.separator else None
+
+    def _rows_of(self, table: RawTable) -> np.ndarray:
+        """The numbers of a piece's rows that are not left out."""
+        return np.flatnonzero(self._good[table.lines[0] - 1 : table.lines[-1]])
+
+    def _tables(self, columns: Sequence[str] | None = None) -> Iterator[RawTable]:
+        return arrow_pieces(self.path, self.size, columns)
