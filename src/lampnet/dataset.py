@@ -176,7 +176,7 @@ class Splits:
     valid_is_drawn: bool = False
 
     def undrawn(self) -> Splits:
-        """The same rows before the validation part was drawn; where it was given, it stays."""
+        """The validation rows behind the training rows again, where they were drawn from them; given ones stay."""
         if self.valid is None or not self.valid_is_drawn:
             return self
         return replace(self, train=Dataset.joined([self.train, self.valid]), valid=None, valid_is_drawn=False)

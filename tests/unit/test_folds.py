@@ -18,8 +18,9 @@ from lampnet.evidence import OPINIONS
 from lampnet.experiments import protocol
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import run
-from lampnet.fitting import fit
+from lampnet.fitting import fit, settled
 from lampnet.folds import FEWEST_ROWS, come_in_order, fold_numbers, parts_of
+from lampnet.readers.alignment import random_split
 
 
 @given(n=st.integers(1, 60), folds=st.integers(1, 9), seed=st.integers(0, 99), in_order=st.booleans())
@@ -119,6 +120,15 @@ def test_an_experiment_divides_rows_in_order_by_their_order() -> None:
     shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
     truth = Material("news", Splits(train=shuffled)).truth
     assert not np.array_equal(truth["test"], shuffled.indicator()[360:])
+
+
+def test_validation_rows_drawn_from_rows_in_order_are_not_joined_with_the_rest_again() -> None:
+    Y = topics(days=80, rows_a_day=5)
+    data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
+    for rows, networks in ((data, 1), (data.take(np.random.default_rng(0).permutation(len(data))), 5)):
+        splits, config = settled(random_split(rows, valid=40, test=40, seed=0), Config.preset("fast"))
+        assert config.training.folds == networks
+        assert (splits.valid is None) == (networks > 1)
 
 
 def test_baselines_are_judged_on_the_last_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,5 +151,6 @@ def random_split(data: Dataset, valid: float | int, test: float | int, seed: int
         train=data.take(np.sort(order[n_valid + n_test :])),
         valid=data.take(np.sort(order[:n_valid])),
         test=data.take(np.sort(order[n_valid : n_valid + n_test])),
-        valid_is_drawn=True,
+        # Joined again, drawn rows stand behind the others: where rows come in order, that would be lost.
+        valid_is_drawn=not Splits(train=data).in_order,
     )
