@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import signal
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import (
-    _check_feature_names,
-    _check_n_features,
-    check_is_fitted,
-    check_random_state,
-    validate_data,
-)
+from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from lampnet.array_input import as_dataset, kind_of, row_count
+from lampnet.array_input import as_dataset, kind_of, row_count, row_numbers
 from lampnet.config import Config
 from lampnet.dataset import Dataset, Splits
 from lampnet.duration import seconds_of
-from lampnet.errors import ConfigError, DataError, ModelFolderError, did_you_mean
+from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
+from lampnet.estimator_features import checked, keep_features, rows_for
 from lampnet.fitted import FittedModel
 from lampnet.fitting import VALIDATION_FRACTION, fit
 from lampnet.label_graph import GRAPHS
 from lampnet.metrics import METRICS
+from lampnet.rules import Rule, TopK
 from lampnet.run_folder import feature_steps
+from lampnet.saved_estimator import SavedEstimator
 from lampnet.store import load_model, save_model
-from lampnet.targets import Targets, indicator_of, read_targets
+from lampnet.targets import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.training import Progress, Stopped
 
 if TYPE_CHECKING:
@@ -61,8 +59,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     input_kind : str
         "auto" tells it from X: sparse matrices are word sets, lists of strings are texts (windows of DNA where
         all are, pictures where all name picture files), lists of arrays are pictures, DataFrames and arrays of
-        up to 512 columns are tables (a node a column), wider ones vectors. Else one of wordset, text, vector,
-        columns, dna, molecule (SMILES are not told from text: say so), image.
+        up to 512 columns are tables (a node a column; dates count in seconds), wider ones vectors. Else one of
+        wordset, text, vector, columns, dna, molecule (SMILES are not told from text: say so), image.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     validation_fraction : float, optional
@@ -157,9 +155,11 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; a list of n label sets; or
             n classes, one a row
         """
-        config = self._config()
+        config = self._config(self._seed())
         kind = kind_of(X, self.input_kind)
-        X = self._checked(X, kind, reset=True)
+        seen = copy(self)  # a fit that fails leaves what was learned before as it was
+        keep_features(seen)
+        X = checked(seen, X, kind, reset=True)
         targets = read_targets(y, row_count(X))
         if row_count(X) < 2:
             raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
@@ -178,17 +178,22 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 raise KeyboardInterrupt from stopped
             warnings.warn("training was stopped; the best model so far is kept", UserWarning, stacklevel=2)
             model = stopped.model
-        self._keep(model, targets.classes, targets.single, targets.sparse)
+        keep_features(self, seen)
+        self._keep(model, targets.classes, targets.form, int(model.facts.get("epochs", 0)))
         return self
 
-    def _keep(self, model: FittedModel, classes: np.ndarray, single: bool, came_sparse: bool) -> None:
+    def _keep(self, model: FittedModel, classes: np.ndarray, form: Form, epochs: int) -> None:
         self.model_ = model
         self.classes_ = classes
-        self.n_iter_ = int(model.facts.get("epochs", 0))
-        self._single = single
-        self._sparse = came_sparse
+        self.n_iter_ = epochs
+        self._form = form
 
-    def _config(self) -> Config:
+    def _seed(self) -> int:
+        if isinstance(self.random_state, (int, np.integer)):
+            return int(self.random_state)
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _config(self, seed: int) -> Config:
         given = {
             "model.feature_steps": None if self.features is None else feature_steps(self.features),
             "model.width": self.width,
@@ -203,20 +208,12 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "training.time_budget": None if self.time_budget is None else seconds_of(self.time_budget),
             "training.threads": None if self.n_jobs is None else max(0, int(self.n_jobs)),
         }
-        if self.metric not in METRICS:
-            raise ConfigError(f"metric={self.metric!r} is not known; {did_you_mean(str(self.metric), METRICS)}")
-        seed = self.random_state
-        if not isinstance(seed, (int, np.integer)):
-            seed = check_random_state(seed).randint(2**31 - 1)
+        self._check_metric()
         changes = {name: value for name, value in given.items() if value is not None}
         if "model.width" in changes and "model.heads" not in changes and int(changes["model.width"]) % 4:
             changes["model.heads"] = 1  # the preset's heads would not divide it
-        changes |= {"training.metric": self.metric, "training.seed": int(seed)}
-        config = Config.preset(self.preset)
-        # Width and heads are checked against each other, so they change together.
-        together: dict[str, Any] = {k: changes.pop(k) for k in ("model.heads", "model.width") if k in changes}
-        config = Config.from_json(_nested(config, together)) if together else config
-        return config.updated(changes | dict(self.settings or {}))
+        changes |= {"training.metric": self.metric, "training.seed": seed}
+        return Config.preset(self.preset).updated(changes | dict(self.settings or {}))
 
     def _graph(self, config: Config, targets: Targets) -> tuple[Config, np.ndarray | None]:
         graph = self.label_graph
@@ -232,28 +229,23 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return config.updated({"label_graph": "given"}), read_edge_list(graph, targets.names)
         return config.updated({"label_graph": "given"}), np.asarray(graph)
 
-    def _checked(self, X: Any, kind: str, reset: bool) -> Any:
-        """scikit-learn's own checks for numbers; names and widths remembered or compared."""
-        if kind not in ("wordset", "vector", "columns"):
-            return X
-        if hasattr(X, "columns") and hasattr(X, "iloc"):
-            _check_feature_names(self, X, reset=reset)
-            _check_n_features(self, X, reset=reset)
-            return X
-        finite: Any = "allow-nan" if kind == "columns" else True
-        return validate_data(
-            self, X, reset=reset, accept_sparse=("csr", "csc"), dtype="numeric", ensure_all_finite=finite
-        )
+    def _check_metric(self) -> None:
+        if not isinstance(self.metric, str) or self.metric not in METRICS:
+            raise ConfigError(f"metric={self.metric!r} is not known; {did_you_mean(str(self.metric), METRICS)}")
 
     def _dataset(self, X: Any) -> Dataset:
         check_is_fitted(self, "model_")
-        kind = self.model_.encoder.kind
-        return as_dataset(self._checked(X, kind, reset=False), kind)
+        return rows_for(self, X)
+
+    def _rule(self) -> Rule:
+        """How `predict` chooses labels."""
+        self._check_metric()
+        return TopK(1) if self._form.single else self.model_.decisions.best[self.metric]
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits (n, L); for two classes, one a row, the difference (n,)."""
         logits = np.asarray(self.model_logits(X), dtype=np.float64)
-        return logits[:, 1] - logits[:, 0] if self._single and logits.shape[1] == 2 else logits
+        return logits[:, 1] - logits[:, 0] if self._form.single and logits.shape[1] == 2 else logits
 
     def model_logits(self, X: Any) -> np.ndarray:
         """Final logits (n, L) of every label, float32."""
@@ -265,26 +257,23 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         from scipy.special import expit, softmax
 
         logits = np.asarray(self.model_logits(X), dtype=np.float64)
-        proba: np.ndarray = softmax(logits, axis=1) if self._single else expit(logits)
+        proba: np.ndarray = softmax(logits, axis=1) if self._form.single else expit(logits)
         return proba
 
     def predict(self, X: Any) -> Any:
         """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,)."""
         check_is_fitted(self, "model_")
-        if self._single:
+        if self._form.single:
             return self.classes_[self.model_logits(X).argmax(axis=1)]
-        chosen = self._chosen(X)
-        return sparse.csr_matrix(chosen, dtype=np.int64) if self._sparse else chosen.astype(np.int64)
-
-    def _chosen(self, X: Any) -> np.ndarray:
-        return self.model_.decisions.best[self.metric].apply(self.predict_proba(X))
+        chosen = self._rule().apply(self.predict_proba(X))
+        return sparse.csr_matrix(chosen, dtype=np.int64) if self._form.sparse else chosen.astype(np.int64)
 
     def predict_labels(self, X: Any) -> list[list[Any]]:
         """The predicted labels of each row, most probable first."""
         proba = self.predict_proba(X)
-        if self._single:
+        if self._form.single:
             return [[label] for label in self.classes_[proba.argmax(axis=1)].tolist()]
-        chosen = self.model_.decisions.best[self.metric].apply(proba)
+        chosen = self._rule().apply(proba)
         names = self.classes_.tolist()
         order = np.argsort(-proba, axis=1, kind="stable")
         return [[names[j] for j in ranked if row[j]] for row, ranked in zip(chosen, order, strict=True)]
@@ -294,57 +283,71 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         scikit-learn scores multi-label classifiers by subset accuracy, which is close to zero for many labels
         and so of little use to choose by; give ``metric="subset_accuracy"`` to have it here.
+
+        y is read as at fit. Columns of a DataFrame are found by their names where the model was fitted with
+        names. A label in a set that training did not have counts as missed in every row that has it, with a
+        warning: so a rare label does not break a cross-validation.
         """
         if sample_weight is not None:
             raise DataError("score knows no sample_weight; leave it out")
         check_is_fitted(self, "model_")
-        if self._single:
-            return float(np.mean(np.asarray(self.predict(X)) == np.asarray(y).ravel()))
-        truth = indicator_of(y, self.classes_, row_count(X))
-        return float(METRICS[self.metric](truth, self._chosen(X)))
+        self._check_metric()
+        if row_count(X) == 0:
+            raise DataError("X has no row; give at least one row to score")
+        if self._form.single:
+            return float(np.mean(np.asarray(self.predict(X)) == classes_of(y, row_count(X))))
+        truth = indicator_of(y, self.classes_, self._form, row_count(X))
+        chosen = np.zeros(truth.shape, dtype=bool)
+        chosen[:, : len(self.classes_)] = self._rule().apply(self.predict_proba(X))
+        return float(METRICS[self.metric](truth, chosen))
 
     def explain(self, X: Any, rows: Any = None, labels: Any = None) -> list[Explanation]:
-        """Why: for each row the input parts and the other labels that each label listened to."""
+        """Why: for each row the input parts and the other labels that each label listened to.
+
+        Parameters
+        ----------
+        X : as for `predict`
+        rows : int, sequence of int, or bool array (n,), optional
+            Which rows; all by default.
+        labels : a label or a sequence of labels of `classes_`, optional
+            Labels to show whether or not they are in play.
+        """
         from lampnet.explain import explain
 
         data = self._dataset(X)
-        return explain(self.model_, data, rows, labels)
+        if labels is not None:
+            lone = isinstance(labels, str) or not isinstance(labels, Iterable)
+            labels = [str(label) for label in ([labels] if lone else labels)]
+        return explain(self.model_, data, row_numbers(rows, len(data)), labels, rule=self._rule())
 
     def save(self, folder: str | Path) -> Path:
-        """Write a model folder that `load` and the command line read."""
+        """Write a model folder that `load` and the command line read.
+
+        Labels must be texts, numbers or booleans. Parameters that are no plain data (a RandomState) are left
+        out: a loaded classifier has their default.
+        """
         check_is_fitted(self, "model_")
-        classes = self.classes_.tolist()
-        plain = all(isinstance(label, (str, int)) and not isinstance(label, bool) for label in classes)
-        self.model_.facts["estimator"] = {
-            "classes": classes if plain else list(self.model_.label_names),
-            "single": self._single,
-            "sparse": self._sparse,
-            "metric": self.metric,
-            "feature_names": [str(name) for name in getattr(self, "feature_names_in_", ())],
-        }
+        self._config(0)  # what is saved can be loaded
+        names = tuple(map(str, getattr(self, "feature_names_in_", ())))
+        saved = SavedEstimator(self.classes_, self._form, self.get_params(deep=False), names)
+        self.model_.facts["estimator"] = saved.to_json()
         return save_model(self.model_, folder)
 
     @classmethod
     def load(cls, folder: str | Path) -> LaMPClassifier:
         """A fitted classifier from a model folder, whoever wrote it; nothing is executed."""
         model = load_model(folder)
-        kept = model.facts.get("estimator", {})
-        names = list(model.label_names)
-        classes = kept.get("classes", names) if isinstance(kept, dict) else names
-        if not isinstance(classes, list) or list(map(str, classes)) != names:
-            raise ModelFolderError(f"{folder} is damaged: its classes are not its label names")
-        metric = kept.get("metric", model.config.training.metric) if isinstance(kept, dict) else "example_f1"
-        estimator = cls(metric=metric if metric in METRICS else "example_f1", input_kind=model.encoder.kind)
-        kinds = {type(label) for label in classes}
-        array = np.array(classes, dtype=np.int64 if kinds == {int} else object)
-        single, came_sparse = (isinstance(kept, dict) and kept.get(key) is True for key in ("single", "sparse"))
-        estimator._keep(model, array, single, came_sparse)
-        # Models trained by the command line have the names of their tables' columns.
-        columns = [*getattr(model.encoder, "names", ())] if model.encoder.kind == "columns" and not kept else None
-        features = kept.get("feature_names", columns) if isinstance(kept, dict) else None
-        if isinstance(features, list) and features and all(isinstance(name, str) for name in features):
-            estimator.feature_names_in_ = np.array(features, dtype=object)
-            estimator.n_features_in_ = len(features)
+        try:
+            saved = SavedEstimator.read(model)
+            estimator = cls(**saved.params)
+            estimator._config(0)
+        except (LampnetError, AttributeError, KeyError, OverflowError, TypeError, ValueError) as fault:
+            raise ModelFolderError(f"{folder} is damaged: {fault}") from None
+        estimator._keep(model, saved.classes, saved.form, saved.epochs)
+        if saved.n_features is not None:
+            estimator.n_features_in_ = saved.n_features
+        if saved.feature_names:
+            estimator.feature_names_in_ = np.array(saved.feature_names, dtype=object)
         return estimator
 
     def _say(self, sentence: str) -> None:
@@ -355,11 +358,3 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.verbose and event == "epoch":
             record = progress.history[-1]
             print(f"epoch {record.epoch + 1}: loss {record.loss:.4f}, {self.metric} {record.score:.4f}")
-
-
-def _nested(config: Config, changes: Mapping[str, Any]) -> dict[str, Any]:
-    data = config.to_json()
-    for dotted, value in changes.items():
-        section, _, name = dotted.partition(".")
-        data[section][name] = value
-    return data

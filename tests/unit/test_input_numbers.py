@@ -11,7 +11,7 @@ from lampnet.config import InputConfig
 from lampnet.dataset import Table
 from lampnet.errors import DataError
 from lampnet.inputs.columns import ColumnsEncoder
-from lampnet.inputs.vector import VectorEncoder
+from lampnet.inputs.vector import FARTHEST, VectorEncoder, mean_and_spread
 from lampnet.inputs.wordset import WordSetEncoder
 
 
@@ -67,6 +67,49 @@ def test_vectors_are_standardised_on_training_rows():
         encoder.encode([["a", "b", "c", "d"]])
 
 
+def test_standardised_values_do_not_depend_on_unit_and_offset():
+    plain = np.random.default_rng(0).normal(size=(200, 1))
+    expected = VectorEncoder(InputConfig()).fit(plain).linear_features(plain)
+    for scale, offset in ((1e-12, 0), (1e-30, 0), (1e60, 0), (288.0, 1.7e9), (1.0, 1.7e9)):
+        rows = plain * scale + offset
+        for encoder in (VectorEncoder(InputConfig()), ColumnsEncoder(InputConfig())):
+            np.testing.assert_allclose(encoder.fit(rows).linear_features(rows), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("value", [1234567891.0, 0.1, -1e-20, 1e15 + 0.5, 0.0])
+def test_constant_columns_become_zero(value):
+    rows = np.full((200, 1), value)
+    mean, spread = mean_and_spread(rows)
+    assert mean.dtype == spread.dtype == np.float64
+    assert spread.tolist() == [1.0]
+    assert np.abs(VectorEncoder(InputConfig()).fit(rows).linear_features(rows)).max() <= 1e-15 * abs(value)
+
+
+def test_values_far_out_are_cut():
+    encoder = VectorEncoder(InputConfig()).fit(np.array([[0.0], [2.0]]))
+    assert encoder.linear_features(np.array([[1e40], [-1e40], [1.5]])).tolist() == [[FARTHEST], [-FARTHEST], [0.5]]
+
+
+@pytest.mark.parametrize("kind", [VectorEncoder, ColumnsEncoder])
+def test_moments_are_saved_in_double_precision_and_read_in_single(kind):
+    rows = np.random.default_rng(0).normal(size=(20, 2)) + 1.7e9
+    encoder = kind(InputConfig()).fit(rows)
+    arrays = encoder.arrays()
+    again = kind.restore(InputConfig(), encoder.state(), arrays)
+    np.testing.assert_array_equal(again.linear_features(rows), encoder.linear_features(rows))
+    old = arrays | {name: arrays[name].astype(np.float32) for name in ("mean", "spread")}
+    assert kind.restore(InputConfig(), encoder.state(), old).mean.dtype == np.float32
+    with pytest.raises(DataError, match="expected float32"):
+        kind.restore(InputConfig(), encoder.state(), arrays | {"mean": old["mean"]})
+
+
+def test_a_column_without_any_value_suits_numbers_and_categories():
+    encoder = ColumnsEncoder(InputConfig()).fit(colours([[1, 0], [2, 1]]))
+    assert encoder.node_names(np.array([[1.0, np.nan]]), 0) == ["size", "colour (missing)"]
+    empty = Table(values=np.array([[np.nan, 0]]), names=("size", "colour"), categories={0: ("x",), 1: ("red",)})
+    assert encoder.node_names(empty, 0) == ["size (missing)", "colour=red"]
+
+
 def test_columns_follow_value_times_scale_plus_vector():
     train = colours([[1, 0], [3, 1], [5, np.nan]])
     encoder = ColumnsEncoder(InputConfig()).fit(train)
@@ -114,6 +157,7 @@ def test_columns_are_found_by_name():
         (colours([[1, 7]]), "row 0, column 'colour': the code 7 stands for none of its 3"),
         (colours([[1, 0.5]]), "the code 0.5"),
         (colours([[np.inf, 0]]), "row 0, column 'size' is infinite"),
+        (colours([[-1e200, 0]]), r"row 0, column 'size' is -1e\+200, beyond 1e\+150"),
     ],
 )
 def test_columns_refuse_what_does_not_fit(rows, message):

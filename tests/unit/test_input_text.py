@@ -84,6 +84,14 @@ def test_any_text_can_be_encoded(texts):
         assert np.isfinite(encoder.linear_features(texts).toarray()).all()
 
 
+@pytest.mark.parametrize("tokenizer", ["word", "bpe"])
+def test_half_characters_are_blanks(tokenizer):
+    encoder = TextEncoder(InputConfig(min_count=1, tokenizer=tokenizer)).fit([*TRAIN, "caf\udce9"])
+    assert all(word.isascii() for word in encoder.tokens.words)
+    text = "\udce9 the\ud83dcat"
+    assert [text[start:end] for ((start, end),) in encoder.node_places([text], 0)] == ["the", "cat"]
+
+
 def test_linear_features_are_unit_rows_with_frequent_pairs():
     rows = ["red fox runs"] * 3 + ["blue sea", "red sea"]
     encoder = TextEncoder(InputConfig(min_count=1)).fit(rows)

@@ -16,7 +16,7 @@ from lampnet.errors import DataError
 from lampnet.inputs.nodes import NodeBatch, NodeRows
 from lampnet.inputs.saved import saved_array, saved_names
 from lampnet.inputs.spectral import word_directions
-from lampnet.inputs.vector import mean_and_spread, saved_spread
+from lampnet.inputs.vector import LARGEST, mean_and_spread, saved_mean_and_spread, standardised
 
 
 class ColumnVectors(nn.Module):
@@ -73,8 +73,8 @@ class ColumnsEncoder:
         self.config = config
         self.names: tuple[str, ...] = ()
         self.categories: dict[int, tuple[str, ...]] = {}
-        self.mean = np.zeros(0, dtype=np.float32)
-        self.spread = np.ones(0, dtype=np.float32)
+        self.mean = np.zeros(0)
+        self.spread = np.ones(0)
         self.gaps = np.zeros(0, dtype=np.uint8)  # 1 for columns with a missing value in training
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> ColumnsEncoder:
@@ -91,8 +91,8 @@ class ColumnsEncoder:
         self.mean, self.spread = mean_and_spread(table.values)
         self.gaps = np.isnan(table.values).any(axis=0).astype(np.uint8)
         numeric = np.array([column not in self.categories for column in range(columns)])
-        self.mean = np.where(numeric, self.mean, np.float32(0))
-        self.spread = np.where(numeric, self.spread, np.float32(1))
+        self.mean = np.where(numeric, self.mean, 0.0)
+        self.spread = np.where(numeric, self.spread, 1.0)
         return self
 
     def encode(self, rows: Any) -> NodeRows:
@@ -101,7 +101,7 @@ class ColumnsEncoder:
         return NodeRows(
             offsets=np.arange(n + 1, dtype=np.int64) * columns,
             ids=ids.astype(np.int32).ravel(),
-            values=values.astype(np.float32).ravel(),
+            values=values.ravel(),
         )
 
     def linear_features(self, rows: Any) -> np.ndarray:
@@ -155,8 +155,7 @@ class ColumnsEncoder:
                 raise DataError(f"the saved categories name column {key!r}, but there are {columns} columns")
             encoder.categories[int(key)] = saved_names(saved, key)
         encoder.categories = dict(sorted(encoder.categories.items()))
-        encoder.mean = saved_array(arrays, "mean", "float32", (columns,))
-        encoder.spread = saved_spread(arrays, (columns,))
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, columns)
         encoder.gaps = saved_array(arrays, "gaps", "uint8", (columns,))
         return encoder
 
@@ -168,7 +167,7 @@ class ColumnsEncoder:
         table = self._checked(rows)
         columns = len(self.names)
         missing = np.isnan(table.values)
-        values = np.where(missing, 0.0, (table.values - self.mean) / self.spread)
+        values = np.where(missing, np.float32(0), standardised(table.values, self.mean, self.spread))
         ids = np.where(missing, columns, 0) + np.arange(columns)
         first = 2 * columns
         for column, known in self.categories.items():
@@ -196,14 +195,21 @@ class ColumnsEncoder:
                 names=self.names,
                 categories={i: table.categories[o] for i, o in enumerate(order) if o in table.categories},
             )
+        categories = dict(table.categories)
         for column in range(len(self.names)):
-            if (column in self.categories) != (column in table.categories):
-                kinds = ("categories", "numbers") if column in self.categories else ("numbers", "categories")
-                raise DataError(
-                    f"column {self.names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
-                    "give the same columns"
-                )
-        return table
+            if (column in self.categories) == (column in categories):
+                continue
+            if np.isnan(table.values[:, column]).all():  # nothing is there to tell numbers from categories by
+                categories.pop(column, None)
+                if column in self.categories:
+                    categories[column] = ()
+                continue
+            kinds = ("categories", "numbers") if column in self.categories else ("numbers", "categories")
+            raise DataError(
+                f"column {self.names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
+                "give the same columns"
+            )
+        return Table(values=table.values, names=table.names, categories=categories)
 
 
 def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:
@@ -222,9 +228,14 @@ def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:
         if names is not None and len(names) != values.shape[1]:
             raise DataError(f"rows with {values.shape[1]} columns came where {len(names)} were expected")
         table = Table(values=values, names=tuple(names or (f"c{i}" for i in range(values.shape[1]))))
-    if np.isinf(table.values).any():
-        row, column = np.argwhere(np.isinf(table.values))[0]
-        raise DataError(f"row {row}, column {table.names[column]!r} is infinite; give a number or leave it empty")
+    too_large = np.abs(table.values) > LARGEST
+    if too_large.any():
+        row, column = np.argwhere(too_large)[0]
+        value = table.values[row, column]
+        found = "infinite" if np.isinf(value) else f"{value:g}, beyond {LARGEST:g}"
+        raise DataError(
+            f"row {row}, column {table.names[column]!r} is {found}; give a smaller number or leave it empty"
+        )
     return table
 
 

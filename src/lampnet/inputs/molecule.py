@@ -16,7 +16,7 @@ from lampnet.inputs.molecule_features import ATOM_FEATURES, atom_features, descr
 from lampnet.inputs.nodes import NodeBatch, NodeRows
 from lampnet.inputs.saved import saved_array
 from lampnet.inputs.spectral import SAMPLE_NODES, principal_projection
-from lampnet.inputs.vector import mean_and_spread, saved_spread
+from lampnet.inputs.vector import mean_and_spread, saved_mean_and_spread
 from lampnet.inputs.wordset import warn_of_cut_rows
 
 BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
@@ -73,8 +73,8 @@ class MoleculeEncoder:
     def __init__(self, config: InputConfig) -> None:
         self.config = config
         self.surroundings = np.zeros(0, dtype=np.int64)  # sorted
-        self.mean = np.zeros(0, dtype=np.float32)
-        self.spread = np.ones(0, dtype=np.float32)
+        self.mean = np.zeros(0)
+        self.spread = np.ones(0)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> MoleculeEncoder:
         if len(rows) == 0:
@@ -142,8 +142,7 @@ class MoleculeEncoder:
         encoder.surroundings = saved_array(arrays, "surroundings", "int64", (None,))
         if (np.diff(encoder.surroundings) <= 0).any():
             raise DataError("the saved atom surroundings are not in order; the model folder is damaged")
-        encoder.mean = saved_array(arrays, "mean", "float32", (len(descriptors(_molecule("C"))),))
-        encoder.spread = saved_spread(arrays, encoder.mean.shape)
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, len(descriptors(_molecule("C"))))
         return encoder
 
     def _ids(self, keys: np.ndarray) -> np.ndarray:

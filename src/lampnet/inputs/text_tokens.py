@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,8 @@ from lampnet.inputs.saved import saved_names
 #: words with inner apostrophes, single marks that carry a mood, and symbols such as emoji
 PATTERN = r"\w+(?:['’]\w+)*|[!?]|\p{So}"
 UNKNOWN = "[UNK]"
+#: halves of characters, left behind where bytes were decoded badly; the tokenizer takes whole ones only
+_HALVES = re.compile("[\ud800-\udfff]")
 CHUNK = 2_000
 
 
@@ -73,7 +76,7 @@ class Tokens:
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The character span of each token, unknown ones too."""
-        return [(int(start), int(end)) for start, end in self._tokenizer.encode(text).offsets]
+        return [(int(start), int(end)) for start, end in self._tokenizer.encode(_whole(text)).offsets]
 
     def state(self) -> dict[str, Any]:
         """The vocabulary as JSON data."""
@@ -106,7 +109,12 @@ def checked_texts(texts: Any) -> list[str]:
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"row {row} is {type(text).__name__}, not text; give a string for every row")
-    return list(texts)
+    return [_whole(text) for text in texts]
+
+
+def _whole(text: str) -> str:
+    """Blanks for lone surrogates, one for one, so that places in the text stay what they are."""
+    return text if text.isascii() else _HALVES.sub(" ", text)
 
 
 def _bare(kind: str) -> Any:

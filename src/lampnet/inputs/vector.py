@@ -15,6 +15,11 @@ from lampnet.inputs.nodes import NodeBatch, NodeRows
 from lampnet.inputs.saved import saved_array, saved_count
 from lampnet.inputs.spectral import principal_projection
 
+#: numbers beyond this are refused: the sum of their squares would leave float64
+LARGEST = 1e150
+#: standardised values are cut here: what lies further out says no more, and float32 products of it overflow
+FARTHEST = 1e4
+
 
 class LinearNode(nn.Module):
     """z = W^x x + b, for the one node of a row."""
@@ -51,8 +56,8 @@ class VectorEncoder:
 
     def __init__(self, config: InputConfig) -> None:
         self.config = config
-        self.mean = np.zeros(0, dtype=np.float32)
-        self.spread = np.ones(0, dtype=np.float32)
+        self.mean = np.zeros(0)
+        self.spread = np.ones(0)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> VectorEncoder:
         X = numbers_of(rows)
@@ -73,7 +78,7 @@ class VectorEncoder:
                 f"rows with {X.shape[1]} numbers came to a model trained on {len(self.mean)}; "
                 "give the same features in the same order"
             )
-        return ((X - self.mean) / self.spread).astype(np.float32)
+        return standardised(X, self.mean, self.spread)
 
     def embedding(self, width: int) -> LinearNode:
         return LinearNode(len(self.mean), width)
@@ -94,8 +99,7 @@ class VectorEncoder:
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> VectorEncoder:
         encoder = cls(config)
         features = saved_count(state, "features", low=1)
-        encoder.mean = saved_array(arrays, "mean", "float32", (features,))
-        encoder.spread = saved_spread(arrays, (features,))
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, features)
         return encoder
 
 
@@ -109,8 +113,14 @@ def numbers_of(rows: Any) -> np.ndarray:
         raise DataError("vectors must be numbers; text or ragged rows came (use the kind columns for tables)") from None
     if X.ndim != 2:
         raise DataError(f"vectors must be a table (rows, numbers); an array of shape {X.shape} came")
-    bad = np.flatnonzero(~np.isfinite(X).all(axis=1))
+    bad = np.flatnonzero(~(np.abs(X) <= LARGEST).all(axis=1))
+    if len(bad) and np.isfinite(X[bad]).all():
+        raise DataError(
+            f"row {bad[0]} holds the number {X[bad[0]][np.abs(X[bad[0]]).argmax()]:g} ({len(bad)} such rows); numbers "
+            f"must lie between -{LARGEST:g} and {LARGEST:g}; divide them, or give their logarithms"
+        )
     if len(bad):
+        bad = bad[~np.isfinite(X[bad]).all(axis=1)]
         raise DataError(
             f"row {bad[0]} holds a missing or infinite number ({len(bad)} such rows); "
             "fill them, or use the kind columns, which has a vector for missing values"
@@ -119,21 +129,38 @@ def numbers_of(rows: Any) -> np.ndarray:
 
 
 def mean_and_spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviation of each column, float32, without its missing (NaN) values.
+    """Mean and standard deviation of each column, float64 (F,), without its missing (NaN) values.
 
-    A constant column has spread 1, so that it becomes zero.
+    A constant column has spread 1, so that it becomes zero. What counts as constant is scikit-learn's test: a
+    variance that rounding alone could have made.
     """
+    X = np.asarray(X, dtype=np.float64)
     known = np.isfinite(X)
     count = np.maximum(known.sum(axis=0), 1)
     mean = np.where(known, X, 0.0).sum(axis=0) / count
-    spread = np.sqrt(np.where(known, np.square(X - mean), 0.0).sum(axis=0) / count)
-    spread = np.where(spread > 1e-6 * np.maximum(np.abs(mean), 1e-3), spread, 1.0)
-    return mean.astype(np.float32), spread.astype(np.float32)
+    mean += np.where(known, X - mean, 0.0).sum(axis=0) / count  # what rounding took from a mean far from zero
+    variance = np.where(known, np.square(X - mean), 0.0).sum(axis=0) / count
+    eps = np.finfo(np.float64).eps
+    constant = variance <= count * eps * variance + np.square(count * mean * eps)
+    return mean, np.where(constant, 1.0, np.sqrt(variance))
 
 
-def saved_spread(arrays: Mapping[str, np.ndarray], shape: tuple[int | None, ...]) -> np.ndarray:
+def standardised(X: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """(X - mean) / spread, float32 (n, F), no further than `FARTHEST` from 0; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip((X - mean) / spread, -FARTHEST, FARTHEST), dtype=np.float32)
+
+
+def saved_mean_and_spread(arrays: Mapping[str, np.ndarray], features: int) -> tuple[np.ndarray, np.ndarray]:
+    """The saved arrays `mean` and `spread`, (F,); older model folders have them in float32."""
+    old = isinstance(arrays.get("mean"), np.ndarray) and arrays["mean"].dtype == np.float32
+    kind = "float32" if old else "float64"
+    return saved_array(arrays, "mean", kind, (features,)), saved_spread(arrays, (features,), kind)
+
+
+def saved_spread(arrays: Mapping[str, np.ndarray], shape: tuple[int | None, ...], kind: str = "float32") -> np.ndarray:
     """The saved array `spread`, all of it above zero."""
-    spread = saved_array(arrays, "spread", "float32", shape)
+    spread = saved_array(arrays, "spread", kind, shape)
     if not (spread > 0).all():
         raise DataError("the saved encoder's spreads must be above zero; the model folder is damaged")
     return spread
