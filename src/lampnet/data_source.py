@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    from lampnet.readers.known_columns import KnownColumns
 
 DEFAULT = "digits"
 SPLITS = ("train", "valid", "test")
@@ -25,6 +28,7 @@ class Source:
     labels      a file with label names
     columns     tables: role -> column name(s)
     on_bad_row  "error" or "skip"
+    known       tables: what a model knows of the columns, which comes after `columns`
     """
 
     data: str = DEFAULT
@@ -32,6 +36,7 @@ class Source:
     labels: str | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     on_bad_row: str = "error"
+    known: KnownColumns | None = None
 
     @property
     def named(self) -> bool:
@@ -48,28 +53,33 @@ class Source:
 
     def open(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits | Dataset:
         """A name or a folder as `Splits`, a file as `Dataset`; `seed` draws splits where none are given."""
+        return self.open_and_columns(seed, notice)[0]
+
+    def open_and_columns(
+        self, seed: int = 0, notice: Callable[[str], None] | None = None
+    ) -> tuple[Splits | Dataset, dict[str, Any]]:
+        """As `open`, and what the columns of a table were taken for, as plain data."""
         from lampnet.readers import NAMES, load
-        from lampnet.readers.open import read, readable_molecules
+        from lampnet.readers.open import read_and_columns, readable_molecules
 
         if self.named:
             splits = load(self.data, self.root, seed)
             if self.on_bad_row != "skip":
-                return splits
+                return splits, {}
             parts = {name: getattr(splits, name) for name in SPLITS}
             readable: dict[str, Any] = {n: part and readable_molecules(part, notice) for n, part in parts.items()}
-            return replace(splits, **readable)
+            return replace(splits, **readable), {}
         if not Path(self.data).exists():
             raise DataError(
                 f"there is no data set, folder or file called {self.data!r}; {did_you_mean(self.data, NAMES)}"
             )
-        return read(
-            self.data, labels=self.labels, columns=self.columns or None, on_bad_row=self.on_bad_row, notice=notice
-        )
+        path, columns = Path(self.data), self.columns or None
+        opened, roles = read_and_columns(path, self.labels, columns, self.on_bad_row, notice, self.known)
+        return opened, plain_columns(roles or self.columns)
 
     def splits(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits:
-        """Rows to train on; of a single file all are training rows."""
-        opened = self.open(seed, notice)
-        return opened if isinstance(opened, Splits) else Splits(train=opened)
+        """Rows to train on."""
+        return as_splits(self.open(seed, notice))
 
     def part(self, split: str, seed: int = 0, notice: Callable[[str], None] | None = None) -> Dataset:
         """The rows to score: a file's all, else the part called `split`."""
@@ -86,6 +96,24 @@ class Source:
         if found is None:
             raise DataError(f"{self.data} has no {split} part; give a file with rows to score, or --split train")
         return found
+
+
+def as_splits(opened: Splits | Dataset) -> Splits:
+    """A single file's rows are all training rows."""
+    return opened if isinstance(opened, Splits) else Splits(train=opened)
+
+
+def plain_columns(roles: Mapping[str, Any]) -> dict[str, Any]:
+    """Roles of columns for a JSON file; a single name without a comma is a text, as a user writes it.
+
+    >>> plain_columns({"text": ("plot",), "labels": ("a", "b"), "separator": ";"})
+    {'text': 'plot', 'labels': ['a', 'b'], 'separator': ';'}
+    """
+    plain: dict[str, Any] = {}
+    for role, value in roles.items():
+        alone = not isinstance(value, str) and len(value) == 1 and "," not in value[0]
+        plain[role] = value[0] if alone else value if isinstance(value, str) else list(value)
+    return plain
 
 
 def prior_graph(graph: str, source: Source, label_names: tuple[str, ...]) -> tuple[str, np.ndarray | None]:

@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 
 @contextmanager
 def signals_collected() -> Iterator[list[int]]:
@@ -15,8 +17,7 @@ def signals_collected() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield received
         return
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in numbers}
+    before = {number: signal.signal(number, lambda n, _: received.append(n)) for number in SIGNALS}
     try:
         yield received
     finally:

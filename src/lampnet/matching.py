@@ -2,22 +2,48 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from lampnet.data_source import Source
 from lampnet.dataset import Dataset, Table
 from lampnet.fitted import FittedModel
 from lampnet.readers.alignment import align
+from lampnet.readers.known_columns import KnownColumns
+
+
+def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> Source:
+    """The same source, its tables read as the training's were: what columns are for is not guessed again.
+
+    unlabelled : labels are not looked at
+    """
+    if source.named:
+        return source
+    encoder: Any = model.encoder
+    trained_on = model.facts.get("source")
+    columns = trained_on.get("columns") if isinstance(trained_on, dict) else None
+    roles = {role: value for role, value in columns.items() if _is_named(value)} if isinstance(columns, dict) else {}
+    if encoder.kind == "columns":
+        roles["features"] = encoder.names
+        roles["categories"] = tuple(encoder.names[number] for number in encoder.categories)
+    elif encoder.kind == "wordset" and encoder.names:
+        roles["features"] = encoder.names
+    return replace(source, known=KnownColumns(roles=roles, label_names=model.label_names, unlabelled=unlabelled))
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
 
 
 def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:
     """The same rows with the model's features and labels, in its order.
 
     Features that training did not have are dropped, those that are missing are zero (a missing value, in a
-    table). A label that training did not have is an error, as is another kind of rows.
+    table, and a warning). A label that training did not have is an error, as is another kind of rows.
     """
     part = part or data.name
     data = _as_kind(data, model.encoder.kind)
@@ -25,7 +51,16 @@ def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:
         return model.check(data)  # raises, with both kinds in the sentence
     if data.labels is None:
         data = replace(data, label_names=model.label_names)
-    aligned = align(_training_shape(model), data, part)
+    aligned = align(_training_shape(model), data, part, strangers=True)
+    if isinstance(data.rows, Table):
+        there = set(data.rows.names)
+        lacking = [name for name in aligned.rows.names if name not in there]
+        if lacking:
+            warnings.warn(
+                f"{part}: {len(lacking)} column(s) of the training are not there and count as missing values: "
+                f"{', '.join(lacking)[:300]}",
+                stacklevel=2,
+            )
     return model.check(aligned)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lampnet.config import Config
-from lampnet.data_source import Source
+from lampnet.data_source import Source, as_splits, plain_columns
 from lampnet.preparing import Pieces, WholeInPieces, prepare
 from lampnet.readers.arrow_files import SUFFIXES
 from lampnet.readers.open import left_out
@@ -32,11 +32,12 @@ def prepare_source(source: Source, folder: Path, config: Config, say: Callable[[
         say(f"{Path(source.data).name}: {pieces.rows:,} rows; {pieces.roles.sentence()}")
         if pieces.skipped:
             say(left_out(Path(source.data).name, pieces.skipped, pieces.rows + pieces.skipped))
-        prepare(pieces, folder, config, say=say)
+        prepare(pieces, folder, config, say=say, columns=plain_columns(pieces.roles.as_given()))
         return
-    splits = source.splits(config.training.seed, say)
+    opened, columns = source.open_and_columns(config.training.seed, say)
+    splits = as_splits(opened)
     valid: Pieces | None = None if splits.valid is None else WholeInPieces(splits.valid)
-    prepare(WholeInPieces(splits.train), folder, config, valid, say)
+    prepare(WholeInPieces(splits.train), folder, config, valid, say, columns)
 
 
 def _table(source: Source) -> TablePieces | None:

@@ -9,7 +9,7 @@ validation and the stretch before them teaches the opinions, so that no model ju
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -69,10 +69,11 @@ def prepare(
     config: Config,
     valid: Pieces | None = None,
     say: Callable[[str], None] = lambda sentence: None,
+    columns: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a prepared folder for `lampnet train`; validation rows are drawn from `train` where none came.
 
-    Of rows that come in order the last are taken.
+    Of rows that come in order the last are taken. `columns` tells what a table's columns were taken for.
     """
     _claim(folder)
     n, labels = train.rows, train.labels()
@@ -112,7 +113,7 @@ def prepare(
             own = _judge(evidence, encoder, piece, np.zeros(0, dtype=np.int64), judged, opinions)
             _write(parts, folder, "valid", encoder, piece, own, np.arange(len(piece)))
         described = {name: part.close() for name, part in parts.items()}
-        write_manifest(folder, piece.name, config, train.label_names, encoder, evidence, described)
+        write_manifest(folder, piece.name, config, train.label_names, encoder, evidence, described, columns or {})
     except OSError as fault:
         raise DataError(
             f"{folder} could not be written to the end ({fault.strerror or fault}); make room and prepare again"

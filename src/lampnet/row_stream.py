@@ -5,7 +5,7 @@ JSON lines are read piece by piece; other formats are read whole and then cut.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,20 @@ from lampnet.readers.source import plain_stem, plain_suffix, read_lines
 PIECE_ROWS = 1024
 
 
-def pieces(source: Source, split: str, seed: int, skip: int = 0, size: int = PIECE_ROWS) -> Iterator[Dataset]:
+def pieces(
+    source: Source,
+    split: str,
+    seed: int,
+    skip: int = 0,
+    size: int = PIECE_ROWS,
+    *,
+    notice: Callable[[str], None] | None = None,
+) -> Iterator[Dataset]:
     """Data sets of at most `size` rows, in order, without the first `skip` rows."""
     if not source.named and Path(source.data).is_file() and _is_lines(Path(source.data)):
         yield from _jsonl_pieces(source, skip, size)
         return
-    whole = source.part(split, seed)
+    whole = source.part(split, seed, notice)
     if whole.ids is None:
         whole = replace(whole, ids=tuple(str(row) for row in range(len(whole))))
     for first in range(skip, len(whole), size):
@@ -41,11 +49,19 @@ def _jsonl_pieces(source: Source, skip: int, size: int) -> Iterator[Dataset]:
     from lampnet.readers.open import readable_molecules
 
     path = Path(source.data)
+    unlabelled = source.known is not None and source.known.unlabelled
     numbered = ((n, line) for n, line in enumerate(_lines(path), start=1) if line.strip())
     row = 0
     while block := list(islice(numbered, size)):
         try:
-            data = read_jsonl_lines(path, block, on_bad_row=source.on_bad_row, name=plain_stem(path), first_row=row)
+            data = read_jsonl_lines(
+                path,
+                block,
+                on_bad_row=source.on_bad_row,
+                name=plain_stem(path),
+                first_row=row,
+                unlabelled=unlabelled,
+            )
             if source.on_bad_row == "skip":
                 data = readable_molecules(data)
         except DataError:

@@ -18,7 +18,7 @@ from typing import Any
 from lampnet import distributed
 from lampnet.checkpoint import claimed
 from lampnet.config import Config
-from lampnet.data_source import Source, prior_graph
+from lampnet.data_source import Source, as_splits, prior_graph
 from lampnet.errors import CheckpointError, ConfigError, did_you_mean
 from lampnet.fitted import FittedModel
 from lampnet.fitting import fit
@@ -60,10 +60,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training and its scores on rows that were not learned from when they were judged."""
+    """A finished training and its scores on rows that were not learned from when they were judged.
+
+    has_test  whether the data has a test part besides
+    """
 
     model: FittedModel
     scores: dict[str, Any]
+    has_test: bool
 
 
 def feature_steps(features: str) -> int:
@@ -83,24 +87,29 @@ def train_into(
     *,
     resume: bool = False,
     any_run: bool = False,
+    keep_budget: bool = False,
     callback: Callback | None = None,
     say: Callable[[str], None] = lambda sentence: None,
 ) -> Outcome:
     """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end.
 
     any_run : with `resume`, continue whatever the folder holds; else what was asked must be the same
+    keep_budget : with `resume`, the time budget is the folder's, not the one asked for
     """
     with distributed.joined() as team:
         resume = resume or distributed.restarted()
         kept = folder / CHECKPOINTS
         if team.leads:
-            run, resume = _checked(run, folder, kept, resume, any_run)
+            run, resume = _checked(run, folder, kept, resume, any_run, keep_budget)
         run, resume = distributed.from_leader((run, resume))
         seed = run.config.training.seed
         made = not folder.exists()
         # The data first: a mistake there must leave no folder behind.
         prepared = _prepared(run, folder, kept, resume, say)
-        splits = run.source.splits(seed, say) if prepared is None else None
+        splits, columns = None, prepared.columns if prepared is not None else {}
+        if prepared is None:
+            opened, columns = run.source.open_and_columns(seed, say)
+            splits = as_splits(opened)
         names = splits.train.label_names if splits is not None else prepared.label_names if prepared else ()
         kind, edges = prior_graph(run.label_graph, run.source, names)
         config = replace(run.config, label_graph=kind)
@@ -126,15 +135,16 @@ def train_into(
                     truth, proba = validation(prepared, model)
             except Stopped as stopped:
                 if stopped.model is not None and team.leads:
-                    _save(stopped.model, run, folder)
+                    _save(stopped.model, run, columns, folder)
                 raise
             except BaseException:
                 if made and team.leads and not any(kept.glob("checkpoint-*")):
                     shutil.rmtree(folder, ignore_errors=True)
                 raise
             if team.leads:
-                _save(model, run, folder)
-        return Outcome(model, all_scores(truth, proba, model.decisions))
+                _save(model, run, columns, folder)
+        has_test = splits is not None and splits.test is not None
+        return Outcome(model, all_scores(truth, proba, model.decisions), has_test)
 
 
 def _prepared(run: Run, folder: Path, kept: Path, resume: bool, say: Callable[[str], None]) -> Prepared | None:
@@ -155,12 +165,17 @@ def _prepared(run: Run, folder: Path, kept: Path, resume: bool, say: Callable[[s
     return open_prepared(rows)
 
 
-def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool) -> tuple[Run, bool]:
+def holds_run(folder: Path) -> bool:
+    """Whether there is a training to resume."""
+    return (folder / CHECKPOINTS / RUN).is_file()
+
+
+def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool, keep_budget: bool) -> tuple[Run, bool]:
     """The run to do and whether there is one to resume; refuses to lose what the folder holds."""
     check_target(folder)
     found = _found(kept)
     if resume and found is not None:
-        return _same(run, found, folder, any_run), True
+        return _same(run, found, folder, any_run, keep_budget), True
     if not resume and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
         raise CheckpointError(
             f"{folder} holds an unfinished training; add --resume to finish it, or give another folder"
@@ -168,8 +183,9 @@ def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool) ->
     return run, False
 
 
-def _save(model: FittedModel, run: Run, folder: Path) -> None:
-    model.facts["source"] = run.source.to_json()
+def _save(model: FittedModel, run: Run, columns: dict[str, Any], folder: Path) -> None:
+    # What was guessed is kept too: a file of other rows might be taken for something else.
+    model.facts["source"] = run.source.to_json() | {"columns": columns}
     save_model(model, folder)
 
 
@@ -184,10 +200,10 @@ def _found(kept: Path) -> Run | None:
         raise CheckpointError(f"{kept / RUN} cannot be read ({fault}); train again into another folder") from None
 
 
-def _same(asked: Run, found: Run, folder: Path, any_run: bool) -> Run:
+def _same(asked: Run, found: Run, folder: Path, any_run: bool, keep_budget: bool) -> Run:
     """The run of the folder; what was asked besides may only change how long it lasts."""
-    longer = {"training.time_budget": asked.config.training.time_budget}
-    found = replace(found, config=found.config.updated(longer))
+    budget = {"training.time_budget": (found if keep_budget else asked).config.training.time_budget}
+    asked, found = (replace(run, config=run.config.updated(budget)) for run in (asked, found))
     if any_run:
         return replace(found, source=replace(found.source, root=asked.source.root or found.source.root))
     then, now = _flat(found.to_json()), _flat(asked.to_json())

@@ -151,6 +151,8 @@ class Prepared:
     evidence: Evidence | None
     parts: dict[str, Examples]
     maps: list[mmap.mmap] = field(default_factory=list)
+    #: what the columns of the table were taken for
+    columns: dict[str, Any] = field(default_factory=dict)
 
     def release(self) -> None:
         """Hand mapped pages back to the system; they are read again from its cache where needed."""
@@ -170,6 +172,7 @@ def write_manifest(
     encoder: Encoder,
     evidence: Evidence | None,
     parts: Mapping[str, Any],
+    columns: Mapping[str, Any],
 ) -> None:
     """The last file of a prepared folder: with it the folder is whole."""
     arrays = {f"encoder.{key}": value for key, value in encoder.arrays().items()}
@@ -185,6 +188,7 @@ def write_manifest(
         "encoder": {"kind": encoder.kind, "state": encoder.state()},
         "learned_sha256": digest,
         "parts": dict(parts),
+        "columns": dict(columns),
     }
     write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
 
@@ -223,7 +227,8 @@ def open_prepared(folder: str | Path) -> Prepared:
         }
         if not {"train", "valid"} <= set(parts):
             raise DataError("the training or the validation part is missing")
-        return Prepared(str(manifest["name"]), config, names, encoder, evidence, parts, maps)
+        columns = dict(manifest.get("columns", {}))
+        return Prepared(str(manifest["name"]), config, names, encoder, evidence, parts, maps, columns)
     except LampnetError as fault:
         raise DataError(f"{folder} cannot be used: {fault}; prepare the data again") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -143,7 +144,7 @@ def _described(folder: Path) -> dict[str, Any]:
     """`model.json`, its outer shape checked."""
     path = folder / MODEL
     if not folder.is_dir():
-        raise ModelFolderError(f"there is no model folder {folder}; train one with: lampnet train DATA --out {folder}")
+        raise ModelFolderError(f"there is no model folder {folder}; train one with: {_train_into(folder)}")
     try:
         if path.stat().st_size > MAX_JSON:
             raise ModelFolderError(f"{path} is too large to be a model's description")
@@ -170,9 +171,17 @@ def _described(folder: Path) -> dict[str, Any]:
 
 
 def _no_model(folder: Path) -> str:
-    if (folder / CHECKPOINTS).is_dir():
-        return f"{folder} holds an unfinished training; finish it with: lampnet train --out {folder} --resume"
-    return f"{folder} is not a model folder: it has no {MODEL}; train one with: lampnet train DATA --out {folder}"
+    resumed = f"with: {_train_into(folder, '--resume')}" if (folder / CHECKPOINTS).is_dir() else ""
+    if (folder / WEIGHTS).is_file():
+        again = f"write it again {resumed}" if resumed else "train again"
+        return f"{folder} is damaged: it has no {MODEL}, though {WEIGHTS} is there; copy the model again, or {again}"
+    if resumed:
+        return f"{folder} holds an unfinished training; finish it {resumed}"
+    return f"{folder} is not a model folder: it has no {MODEL}; train one with: {_train_into(folder)}"
+
+
+def _train_into(folder: Path, what: str = "DATA") -> str:
+    return shlex.join(["lampnet", "train", what, "--out", str(folder)])
 
 
 def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:

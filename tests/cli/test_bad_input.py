@@ -89,6 +89,12 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capture
     assert "is a file; give the name of a folder" in capsys.readouterr().err
 
 
+def test_a_search_does_not_go_where_a_file_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write_jsonl(tmp_path / "rows.jsonl", texts(40))
+    assert here("tune", data, "--out", data, "--trials", 1, "--quiet") == 2
+    assert "cannot be the folder of a search (it is a file); give another folder" in capsys.readouterr().err
+
+
 def test_a_foreign_folder_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write_jsonl(tmp_path / "train.jsonl", texts(10))
     (tmp_path / "home").mkdir()

@@ -64,6 +64,12 @@ def test_json_holds_every_score_and_nothing_else(rows_file: Path, capsys: pytest
         (["--time-budget", "soon"], "is no duration"),
         (["--decisions", "good"], "best or paper"),
         (["--methods", "forest", "--set", "forest.treess=3"], "did you mean 'trees'"),
+        (["--methods", ","], "names no method; give some of constant, "),
+        (["--methods", "mlp", "--set", "mlp.width=abc"], "mlp.width='abc' must be a whole number"),
+        (["--methods", "mlp", "--set", "mlp.width=0.5"], "mlp.width=0.5 must be a whole number"),
+        (["--methods", "svm", "--set", "svm.C=-1"], "svm.C=-1 is too small"),
+        (["--methods", "mlp", "--set", "mlp.dropout=1"], "mlp.dropout=1 must be below 1"),
+        (["--methods", "mlp", "--set", "mlp.embedding=3"], "mlp.embedding cannot be set here"),
     ],
 )
 def test_mistakes_are_explained(

@@ -38,6 +38,7 @@ def test_run_resume_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--dataset", "bibtx"], "did you mean 'bibtex'"),
         (["--dataset", "digits", "--model", "fpm-fc"], "did you mean 'fmp-fc'"),
         (["--dataset", "digits", "--seeds", "0"], "at least 1"),
+        (["--page-only"], "is no folder of results"),
     ],
 )
 def test_mistakes_are_explained(

@@ -53,16 +53,22 @@ def run(arguments: Sequence[str]) -> int:
 
     warnings.showwarning = _say_warning
     try:
-        outcome = typer.main.get_command(build()).main(args=list(arguments), prog_name="lampnet", standalone_mode=False)
+        # Not typer's `main`: it would make codes of its own of Ctrl-C and of a closed pipe.
+        command = typer.main.get_command(build())
+        with command.make_context("lampnet", list(arguments)) as context:
+            outcome = command.invoke(context)
         sys.stdout.flush()
         return outcome if isinstance(outcome, int) else 0
     except LampnetError as mistake:
         return _explain(str(mistake), 2)
     except KeyboardInterrupt:
         return _explain("stopped", 130)
-    except BrokenPipeError:  # the reader of our output has left, as `head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    except BrokenPipeError:
+        return _reader_left()
+    except SystemExit as leaving:  # rich's, where it was rich that wrote
+        if not isinstance(leaving.__context__, BrokenPipeError):
+            raise
+        return _reader_left()
     except MemoryError:
         return _explain("the memory is not enough; give fewer rows, a smaller batch or --set model.width=64", 1)
     except Exception as fault:
@@ -88,6 +94,12 @@ def _typer_code(fault: Exception) -> int | None:
         where = f"{context.command_path} --help" if context is not None else "lampnet --help"
         return _explain(f"{message} (see: {where})", 2)
     return None
+
+
+def _reader_left() -> int:
+    """Nobody reads our output any more, as after `head`: what is still to be written goes nowhere, and all is well."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _echo(text: str) -> None:

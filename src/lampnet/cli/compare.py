@@ -71,6 +71,8 @@ def command(
     if decisions not in ("best", "paper"):
         raise ConfigError(f"--decisions {decisions!r} must be best or paper")
     names = list(SYSTEMS) if methods == ["all"] else [s.name for s in chosen_systems(methods or DEFAULT_METHODS)]
+    if not names:
+        raise ConfigError(f"--methods {','.join(methods or ())!r} names no method; give some of {', '.join(SYSTEMS)}")
     budget, changes = seconds_of(time_budget), typed_settings(settings_of(settings))
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +19,9 @@ from lampnet.cli.options import (
     TextColumn,
     source_of,
 )
+
+if TYPE_CHECKING:
+    from lampnet.data_source import Source
 
 
 def command(
@@ -43,7 +47,7 @@ def command(
     from lampnet import distributed
     from lampnet.data_source import Source
     from lampnet.errors import DataError
-    from lampnet.matching import match_rows
+    from lampnet.matching import as_trained, match_rows
     from lampnet.scoring import all_scores
     from lampnet.store import load_model
 
@@ -57,13 +61,15 @@ def command(
             raise DataError(f"{model} does not say what it was trained on; give the data") from None
         source = replace(
             trained_on,
-            columns={**trained_on.columns, **source.columns},
+            columns=source.columns,
             labels=labels or trained_on.labels,
             on_bad_row="skip" if on_bad_row == "skip" else trained_on.on_bad_row,
         )
     elif data is None:
-        raise DataError(f"{model} does not say what it was trained on; give the data: lampnet evaluate {model} DATA")
-    rows = match_rows(fitted, source.part(split, fitted.config.training.seed))
+        raise DataError(f"{model} does not say what it was trained on; give the data after the model's folder")
+    part = as_trained(fitted, source).part(split, fitted.config.training.seed, lambda said: typer.echo(said, err=True))
+    rows = match_rows(fitted, part)
+    split = _part_of_training(known, source) or split
     if rows.labels is None:
         raise DataError(f"{source.data}: the rows carry no labels, so there is nothing to compare with")
     with distributed.joined() as team:  # several processes share the rows, the first one speaks
@@ -73,7 +79,8 @@ def command(
     scores = all_scores(truth, proba, fitted.decisions)
     if split != "test":
         typer.echo(
-            f"lampnet: warning: the model may have learned from the {split} rows: its scores there are too good",
+            f"lampnet: warning: the model may have learned from the {split} rows: its scores there are too good; "
+            "give rows that it has not seen",
             err=True,
         )
     if as_json:
@@ -89,3 +96,18 @@ def command(
     ranking = scores["ranking"]
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
     console.print("without any decision: " + ", ".join(shown), markup=False)
+
+
+def _part_of_training(known: Any, source: Source) -> str | None:
+    """Which part of the training's data this file is; None where it is another, or no file."""
+    from lampnet.errors import LampnetError
+    from lampnet.readers.open import find_parts
+
+    rows, trained_on = Path(source.data), Path(str(known.get("data"))) if isinstance(known, dict) else None
+    if trained_on is None or source.named or not rows.is_file():
+        return None
+    try:
+        files = {"train": trained_on} if trained_on.is_file() else find_parts(trained_on)
+    except LampnetError:  # the data of the training is no longer there
+        return None
+    return next((part for part, file in files.items() if file.samefile(rows)), None)

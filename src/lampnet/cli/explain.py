@@ -60,19 +60,20 @@ def command(
 
 def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
     """The rows, read as the training's were; without labels where the training's label columns are not there."""
+    from lampnet.matching import as_trained
+    from lampnet.readers.alignment import NoLabels
     from lampnet.readers.table_columns import MissingColumn
 
-    given, seed = source.columns, fitted.config.training.seed
-    known = fitted.facts.get("source")
-    if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
-        source = replace(source, columns={**{role: str(name) for role, name in known["columns"].items()}, **given})
+    def read(unlabelled: bool) -> Dataset:
+        said = None if unlabelled else lambda sentence: typer.echo(sentence, err=True)
+        return as_trained(fitted, source, unlabelled).part(split, fitted.config.training.seed, said)
+
     try:
-        part = source.part(split, seed)
-    except MissingColumn as missing:
-        if missing.role != "labels" or "labels" in given:
+        part = read(unlabelled=False)
+    except (MissingColumn, NoLabels) as fault:
+        if "labels" in source.columns or (isinstance(fault, MissingColumn) and fault.role != "labels"):
             raise
-        inputs = {role: name for role, name in source.columns.items() if role not in ("labels", "separator")}
-        return _unlabelled(replace(source, columns=inputs).part(split, seed))
+        return _unlabelled(read(unlabelled=True))
     if "labels" in source.columns or part.labels is None or set(part.label_names) & set(fitted.label_names):
         return part
     # What a table's reader took for labels are other columns.

@@ -35,7 +35,7 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="ROLE=NAME",
-        help="Tables: what a column is for (text, smiles, dna, image, features, labels, id, separator).",
+        help="Tables: what a column is for (text, smiles, dna, image, features, categories, labels, id, separator).",
         show_default=False,
     ),
 ]
@@ -99,4 +99,5 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ConfigError(f"{option} {text!r} must have the form {form}")
-    return name.strip(), value.strip()
+    # Labels may be separated by a blank.
+    return name.strip(), value if name.strip() == "separator" else value.strip()

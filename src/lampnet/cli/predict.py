@@ -49,7 +49,7 @@ def command(
     """Predict label sets: {"id", "labels", "scores"} a line, scores of these labels and the next five."""
     from lampnet import distributed
     from lampnet.errors import ConfigError, did_you_mean
-    from lampnet.matching import match_rows
+    from lampnet.matching import as_trained, match_rows
     from lampnet.metrics import METRICS
     from lampnet.row_stream import pieces
     from lampnet.store import load_model
@@ -58,27 +58,20 @@ def command(
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     if resume and out is None:
         raise ConfigError("--resume needs --out FILE: only a file can be continued")
+    source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
+    if out is not None and not source.named:
+        _check_apart(Path(rows), out)
     with distributed.joined() as team:
         fitted = load_model(model)
         if precision != "float32" or candidates is not None:
             from lampnet.committee import made_ready
 
             fitted.network = made_ready(fitted.network, precision, candidates)
-        source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
-        known = fitted.facts.get("source")
-        if isinstance(known, dict) and isinstance(known.get("columns"), dict) and not source.named:
-            inputs = {role: name for role, name in known["columns"].items() if role not in ("labels", "separator")}
-            source = source_of(
-                rows,
-                data_root,
-                None,
-                [f"{r}={n}" for r, n in (inputs | dict(source.columns)).items()],
-                on_bad_row=on_bad_row,
-            )
+        source = as_trained(fitted, source, unlabelled=True)
         rule = fitted.decisions.best[metric]
         done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
         empty = 0
-        stream = pieces(source, split, fitted.config.training.seed, skip=done)
+        stream = pieces(source, split, fitted.config.training.seed, done, notice=_say if team.leads else None)
         first = next(stream, None)  # a mistake in the input must not empty the file
         with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
             while first is not None:
@@ -98,6 +91,19 @@ def command(
                 "label frequencies",
                 file=sys.stderr,
             )
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+def _check_apart(rows: Path, out: Path) -> None:
+    """Refuse to write over the rows that are read, whatever the two paths look like."""
+    from lampnet.errors import ConfigError
+
+    read = [*rows.iterdir()] if rows.is_dir() else [rows]
+    if out.exists() and any(file.exists() and os.path.samefile(file, out) for file in read):
+        raise ConfigError(f"--out {out} is the file with the rows; give another file, or it would be lost")
 
 
 def _unlabelled(data: Any) -> Any:

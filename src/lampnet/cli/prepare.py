@@ -39,6 +39,7 @@ def command(
     on_bad_row: OnBadRow = "error",
 ) -> None:
     """Encode data larger than memory once; then: lampnet train DIR --out MODEL."""
+    import shlex
     import sys
 
     from lampnet.config import Config
@@ -53,4 +54,4 @@ def command(
     prepare_source(source, out, config, say)
     parts = open_prepared(out).parts
     typer.echo(f"{len(parts['train']):,} training and {len(parts['valid']):,} validation rows are in {out}")
-    typer.echo(f"next: lampnet train {out} --out MODEL")
+    typer.echo(f"next: {shlex.join(['lampnet', 'train', str(out), '--out', 'MODEL'])}")

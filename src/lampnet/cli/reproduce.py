@@ -56,8 +56,10 @@ def command(
 
     from lampnet.cli.compare import typed_settings
     from lampnet.duration import seconds_of
+    from lampnet.errors import ConfigError
     from lampnet.experiments.reproduce import plan, reproduce
     from lampnet.experiments.results_page import write_page
+    from lampnet.experiments.time_limit import stoppable
     from lampnet.training import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -67,6 +69,8 @@ def command(
             aside.print(sentence, markup=False)
 
     changes = typed_settings(settings_of(settings))
+    if page_only and not out.is_dir():
+        raise ConfigError(f"--out {out} is no folder of results, so {page} is left as it is; give the folder")
     if speed and not page_only:
         from lampnet.experiments.speed_table import measure_into
 
@@ -75,7 +79,8 @@ def command(
         tasks = plan(dataset or (), model or (), seeds, seed or ())
         budget = seconds_of(time_budget)
         try:
-            reproduce(tasks, out, data_root=data_root, time_budget=budget, settings=changes, again=again, say=say)
+            with stoppable():
+                reproduce(tasks, out, data_root=data_root, time_budget=budget, settings=changes, again=again, say=say)
         except Stopped as stopped:
             aside.print("lampnet: stopped; the same command goes on with what is missing", markup=False)
             return 128 + int(stopped.signal_number)

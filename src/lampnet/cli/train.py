@@ -72,8 +72,11 @@ def command(
     """Train a model and write it to a folder."""
     from lampnet.config import Config
     from lampnet.duration import seconds_of
-    from lampnet.run_folder import Run, feature_steps
+    from lampnet.errors import CheckpointError
+    from lampnet.run_folder import Run, feature_steps, holds_run
 
+    if resume and data is None and not holds_run(out):
+        raise CheckpointError(f"{out} holds no training to resume; check the folder, or give DATA to train there")
     changes: dict[str, object] = dict(settings_of(settings))
     if features is not None:
         changes["model.feature_steps"] = feature_steps(features)
@@ -83,6 +86,7 @@ def command(
         changes["training.seed"] = seed
     config = Config.preset(preset).updated(changes)
     anything = bool(changes or data or label_graph or preset != "fast")
+    keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
     asked = Run(
@@ -90,10 +94,13 @@ def command(
         config=config,
         label_graph=label_graph or config.label_graph,
     )
-    return _train(asked, out, resume, any_run=not anything, quiet=quiet)
+    how = {"resume": resume, "any_run": not anything, "keep_budget": keep_budget}
+    return _train(asked, out, how, quiet)
 
 
-def _train(asked: Run, out: Path, resume: bool, any_run: bool, quiet: bool) -> int:
+def _train(asked: Run, out: Path, how: dict[str, bool], quiet: bool) -> int:
+    import shlex
+
     from rich.console import Console
 
     from lampnet import distributed
@@ -103,17 +110,17 @@ def _train(asked: Run, out: Path, resume: bool, any_run: bool, quiet: bool) -> i
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
-            outcome = train_into(asked, out, resume=resume, any_run=any_run, callback=display.event, say=display.say)
+            outcome = train_into(asked, out, callback=display.event, say=display.say, **how)
         except Stopped as stopped:
             kept = "the best model so far is there" if stopped.model is not None else "no epoch was finished yet"
             if team.leads:
-                display.warn(
-                    f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; "
-                    f"go on with: lampnet train --out {out} --resume"
-                )
+                again = shlex.join(["lampnet", "train", "--out", str(out), "--resume"])
+                display.warn(f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; go on with: {again}")
             return 128 + int(stopped.signal_number)
     display.say(f"{outcome.model.facts['status']}; the model is in {out}")
     if not quiet and team.leads:
         Console(soft_wrap=True).print(score_table("rows that were not learned from", outcome.scores))
-        typer.echo(f"next: lampnet evaluate {out}")
+        # All rows of a single file were learned from: there is nothing to evaluate on.
+        then = ["evaluate", str(out)] if outcome.has_test else ["predict", str(out), "INPUT"]
+        typer.echo(f"next: {shlex.join(['lampnet', *then])}")
     return 0

@@ -9,6 +9,7 @@ from typing import Any
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import RANKING, Say, run
 from lampnet.experiments.systems import SYSTEMS, check_settings, chosen_systems
+from lampnet.experiments.time_limit import stoppable
 from lampnet.metrics import METRICS
 
 #: What `lampnet compare` runs when nothing is asked for: what a user would try, quickest first.
@@ -49,14 +50,17 @@ def compare(
 
     time_budget  seconds of fitting for each method; 0 for no limit
     done         told of each result when it is there
+
+    Raises `Stopped` when a signal asks for the end, whatever method is in hand.
     """
     results = []
     systems = chosen_systems(methods)
     check_settings(systems, settings)
-    for chosen in systems:
-        result = run(chosen.name, material, time_budget=time_budget, settings=settings, say=say)
-        done(result)
-        results.append(result)
+    with stoppable():
+        for chosen in systems:
+            result = run(chosen.name, material, time_budget=time_budget, settings=settings, say=say)
+            done(result)
+            results.append(result)
     return results
 
 

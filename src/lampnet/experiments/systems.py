@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,8 @@ from lampnet.errors import ConfigError, did_you_mean
 
 #: Stands for the data set's own label graph: a tree, protein interactions, else co-occurrence.
 PRIOR = "prior"
+#: Settings of baselines for which zero has a meaning.
+_MAY_BE_ZERO = ("dropout", "patience", "seed", "smoothing", "time_budget")
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,23 @@ def check_settings(systems: Iterable[System], settings: Mapping[str, Any] | None
             chosen.config("cooccurrence", settings)
             continue
         own = baseline_settings(chosen.name, settings)
-        known = set(inspect.signature(type(REGISTRY[chosen.name].make())).parameters) if own else set()
-        for name in own:
+        known = inspect.signature(type(REGISTRY[chosen.name].make())).parameters if own else {}
+        for name, value in own.items():
             if name not in known:
                 raise ConfigError(f"the method {chosen.name} has no setting {name!r}; {did_you_mean(name, known)}")
+            _check_type(f"{chosen.name}.{name}", value, str(known[name].annotation))
+
+
+def _check_type(name: str, value: Any, annotation: str) -> None:
+    """Baselines annotate their settings `int`, `float` or either with None; the rest are not for the command line."""
+    kind, setting = annotation.partition(" |")[0], name.partition(".")[2]
+    if kind not in ("int", "float"):
+        raise ConfigError(f"{name} cannot be set here; leave it out")
+    wanted = "a whole number" if kind == "int" else "a number"
+    fits = not isinstance(value, bool) and isinstance(value, int if kind == "int" else (int, float))
+    if not fits or not math.isfinite(value):
+        raise ConfigError(f"{name}={value!r} must be {wanted}")
+    if setting == "dropout" and value >= 1:
+        raise ConfigError(f"{name}={value!r} must be below 1")
+    if (value < 0 and setting != "jobs") or (value == 0 and setting not in _MAY_BE_ZERO):
+        raise ConfigError(f"{name}={value!r} is too small; leave it out or give a larger one")

@@ -1,4 +1,4 @@
-"""A limit on the time that a method may take."""
+"""What ends a method before it is done: its time is up, or a signal came."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from lampnet.interrupts import SIGNALS
+from lampnet.training import Progress, Stopped
 
 
 class OutOfTime(BaseException):
@@ -49,3 +52,24 @@ def at_most(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Raise `Stopped` inside the block when SIGINT or SIGTERM comes (in the main thread).
+
+    A network that trains inside takes the signals itself and finishes its step; all other methods end at once.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise Stopped(number, Progress())
+
+    before = {number: signal.signal(number, end) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -23,9 +23,11 @@ from lampnet.decision import choose_paper_thresholds
 from lampnet.errors import ConfigError, MissingExtra, TrainingDiverged, did_you_mean
 from lampnet.experiments.protocol import Say
 from lampnet.experiments.result_files import write_whole
+from lampnet.experiments.time_limit import stoppable
 from lampnet.fitting import VALIDATION_FRACTION, fit
+from lampnet.interrupts import signals_collected
 from lampnet.metrics import METRICS, ranking_metrics
-from lampnet.training import Stopped
+from lampnet.training import Progress, Stopped
 
 JOURNAL = "study.journal"
 BEST = "best.json"
@@ -155,18 +157,22 @@ def tune(
     # Trials are judged on the validation rows, so these are not learned from, wherever they came from.
     rows = replace(splits.with_validation(VALIDATION_FRACTION, seed), test=None, valid_is_drawn=False)
     about: dict[str, Any] = {"data": rows.train.name, "rows": len(rows.train), "metric": metric, "base": base.to_json()}
-    study = _open_study(folder, seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
-    ends = time.monotonic() + time_budget if time_budget else float("inf")
-    while (trials is None or _finished(study) < trials) and time.monotonic() < ends:
-        trial = study.ask()
-        config = base.updated(suggest(trial, base, fixed))
-        if time_budget:
-            # Never past the end by more than a trial's share, and never a share too small for any epoch.
-            share = min(time_budget * _TRIAL_SHARE, ends - time.monotonic())
-            config = replace(config, training=replace(config.training, time_budget=max(share, 1.0)))
-        _run_trial(study, trial, partial(_score, rows, config, metric, label_edges), say)
-        if _best(study) is not None:
-            _write_best(folder, study, metric, about["data"])
+    # A signal ends the trial in hand at once, but never a line of the journal in the middle.
+    with signals_collected() as received:
+        study = _open_study(folder, seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
+        ends = time.monotonic() + time_budget if time_budget else float("inf")
+        while (trials is None or _finished(study) < trials) and time.monotonic() < ends:
+            if received:
+                raise Stopped(received[0], Progress())
+            trial = study.ask()
+            config = base.updated(suggest(trial, base, fixed))
+            if time_budget:
+                # Never past the end by more than a trial's share, and never a share too small for any epoch.
+                share = min(time_budget * _TRIAL_SHARE, ends - time.monotonic())
+                config = replace(config, training=replace(config.training, time_budget=max(share, 1.0)))
+            _run_trial(study, trial, partial(_score, rows, config, metric, label_edges), say)
+            if _best(study) is not None:
+                _write_best(folder, study, metric, about["data"])
     if _best(study) is None:
         raise ConfigError("not one trial could be finished; give the search more time or other settings")
     return _found(study, metric)
@@ -198,14 +204,15 @@ def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], Non
 
     failed = optuna.trial.TrialState.FAIL
     try:
-        value = score(tell)
+        with stoppable():
+            value = score(tell)
     except optuna.TrialPruned:
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         say(f"trial {trial.number + 1}: given up early")
     except TrainingDiverged as problem:
         study.tell(trial, state=failed)
         say(f"trial {trial.number + 1}: {problem}")
-    except (Stopped, KeyboardInterrupt):
+    except Stopped:
         study.tell(trial, state=failed)
         raise
     else:
@@ -221,7 +228,12 @@ def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str,
     except ImportError:
         raise MissingExtra("optuna", "tune", "lampnet tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / JOURNAL).open("a").close()
+    except OSError as fault:
+        problem = "it is a file" if folder.is_file() else fault.strerror or fault
+        raise ConfigError(f"{folder} cannot be the folder of a search ({problem}); give another folder") from None
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
     study = optuna.create_study(
         study_name="lampnet", storage=storage, direction="maximize", load_if_exists=True, pruner=_pruner(optuna)

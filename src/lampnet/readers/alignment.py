@@ -13,6 +13,10 @@ from lampnet.dataset import Dataset, Splits, Table
 from lampnet.errors import DataError, did_you_mean
 
 
+class NoLabels(DataError):
+    """Rows that have a place for labels, but no label in it."""
+
+
 def label_matrix(label_sets: Sequence[Iterable[str]], label_names: Sequence[str]) -> sparse.csr_matrix:
     """Sets of names as CSR float32 (n, L).
 
@@ -37,18 +41,19 @@ def names_in(label_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(sorted({label for labels in label_sets for label in labels}))
 
 
-def align(train: Dataset, other: Dataset, part: str) -> Dataset:
+def align(train: Dataset, other: Dataset, part: str, strangers: bool = False) -> Dataset:
     """`other` with the labels and features of `train`, in its order.
 
     A label that training rows do not have is an error; a feature they do not have is dropped, a
-    feature only they have is zero (missing, in a table).
+    feature only they have is zero (missing, in a table). Files that have no word in common are no pair,
+    unless `strangers` are expected: new rows may consist of unknown words.
     """
     if other.kind != train.kind:
         raise DataError(
             f"{part}: the rows are of kind {other.kind}, the training rows of kind {train.kind}; "
             "give files of the same form"
         )
-    return _align_features(train, _align_labels(train, other, part), part)
+    return _align_features(train, _align_labels(train, other, part), part, strangers)
 
 
 def _align_labels(train: Dataset, other: Dataset, part: str) -> Dataset:
@@ -68,7 +73,7 @@ def _align_labels(train: Dataset, other: Dataset, part: str) -> Dataset:
     return replace(other, labels=labels, label_names=train.label_names)
 
 
-def _align_features(train: Dataset, other: Dataset, part: str) -> Dataset:
+def _align_features(train: Dataset, other: Dataset, part: str, strangers: bool) -> Dataset:
     if train.kind == "columns":
         return replace(other, rows=_align_table(train.rows, other.rows, part), feature_names=train.feature_names)
     if train.kind not in ("wordset", "vector"):
@@ -88,7 +93,7 @@ def _align_features(train: Dataset, other: Dataset, part: str) -> Dataset:
     if train.feature_names == other.feature_names:
         return other
     known = {name: number for number, name in enumerate(train.feature_names)}
-    if not any(name in known for name in other.feature_names):
+    if not strangers and not any(name in known for name in other.feature_names):
         raise DataError(f"{part}: none of its {given} features is one of the training part's; are the files a pair?")
     columns = np.array([known.get(name, -1) for name in other.feature_names], dtype=np.int64)
     moved = sparse.coo_matrix(other.rows)

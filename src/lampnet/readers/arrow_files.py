@@ -16,7 +16,7 @@ import numpy as np
 
 from lampnet.errors import FormatError, MissingExtra
 from lampnet.readers.source import MAX_BYTES, MAX_DIMENSION, plain_suffix, too_large
-from lampnet.readers.table_columns import RawTable
+from lampnet.readers.table_columns import EXACT, RawTable
 
 _PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 SUFFIXES = (*_PARQUET, *_ARROW)
@@ -57,12 +57,15 @@ def arrow_pieces(path: Path, size: int, columns: Sequence[str] | None = None) ->
 
 def raw_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
     """The columns of an Arrow table: numbers as floats, everything else as text or lists."""
+    from pyarrow import compute
     from pyarrow import types as arrow_types
 
     columns: list[Any] = []
     for column in loaded.columns:
         kind = column.type
-        if arrow_types.is_floating(kind) or arrow_types.is_integer(kind) or arrow_types.is_boolean(kind):
+        if arrow_types.is_integer(kind) and _beyond_floats(compute.min_max(column).as_py()):
+            columns.append(["" if v is None else str(v) for v in column.to_pylist()])
+        elif arrow_types.is_floating(kind) or arrow_types.is_integer(kind) or arrow_types.is_boolean(kind):
             values = column.to_pylist() if arrow_types.is_boolean(kind) else column.to_numpy()
             columns.append(np.array([np.nan if v is None else v for v in values], dtype=np.float64))
         else:
@@ -70,6 +73,10 @@ def raw_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
                 ["" if v is None else (v if isinstance(v, (str, list)) else str(v)) for v in column.to_pylist()]
             )
     return RawTable(path, tuple(loaded.column_names), tuple(columns), lines)
+
+
+def _beyond_floats(ends: dict[str, int | None]) -> bool:
+    return any(abs(end or 0) >= EXACT for end in ends.values())
 
 
 @contextmanager

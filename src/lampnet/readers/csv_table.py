@@ -14,14 +14,15 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.dataset import Dataset, Table
-from lampnet.errors import DataError, FormatError
-from lampnet.readers.alignment import label_matrix, names_in
+from lampnet.errors import FormatError
+from lampnet.readers.alignment import NoLabels, label_matrix, names_in
 from lampnet.readers.arrow_files import is_arrow, read_arrow
 from lampnet.readers.bases import encode_bases
 from lampnet.readers.cells import CellColumn
 from lampnet.readers.delimited import read_delimited
+from lampnet.readers.known_columns import KnownColumns
 from lampnet.readers.source import MAX_BYTES, plain_stem
-from lampnet.readers.table_columns import ColumnRoles, RawTable, is_missing, roles_of
+from lampnet.readers.table_columns import ColumnRoles, RawTable, is_missing, number_name, roles_of
 
 
 def read_table(
@@ -49,13 +50,14 @@ def read_table(
         `.csv`, `.tsv`, `.tab` (plain, gzip, bz2), `.parquet`, `.arrow` or `.feather`.
     columns : mapping, optional
         What columns are for, e.g. ``{"text": "body", "labels": "tags", "separator": ";"}``; roles are
-        text, smiles, dna, image, features, labels, id. What is not given is guessed.
+        text, smiles, dna, image, features, categories (features whose numbers stand for words), labels, id.
+        What is not given is guessed.
     labels : sequence of str, optional
         Label names that are known already; they fix the order of the labels.
     on_bad_row : {"error", "skip"}
         What to do with a line that has another number of fields.
     notice : callable, optional
-        Is told in a sentence which column was taken for what.
+        Is told in a sentence which column was taken for what, and how many rows were left out.
     """
     return read_table_and_roles(path, columns, labels, on_bad_row, notice, name, max_bytes)[0]
 
@@ -68,15 +70,26 @@ def read_table_and_roles(
     notice: Callable[[str], None] | None = None,
     name: str | None = None,
     max_bytes: int = MAX_BYTES,
+    known: KnownColumns | None = None,
 ) -> tuple[Dataset, ColumnRoles]:
-    """As `read_table`, and what was made of the columns."""
+    """As `read_table`, and what was made of the columns; `known` ones are not guessed."""
     path = Path(path)
-    table = read_arrow(path, max_bytes) if is_arrow(path) else read_delimited(path, on_bad_row, max_bytes)
+    given = columns or {}
+    if is_arrow(path):
+        table = read_arrow(path, max_bytes)
+    else:
+        # A number that stands for a word is its text: 007 is not 7.
+        words = "categories" in given or (known is not None and "categories" in known.roles)
+        table = read_delimited(path, on_bad_row, max_bytes, as_text=words)
     if not len(table):
         raise FormatError(path, "there are no rows after the header line; give a file with rows", 1)
-    roles = roles_of(table, columns, labels)
+    roles = roles_of(table, given, labels) if known is None else known.roles_in(table, given)
     if notice is not None:
-        notice(f"{path.name}: {roles.sentence()}")
+        if roles.as_given() != given:  # the later parts of a folder are read as the first, which was told
+            notice(f"{path.name}: {roles.sentence()}")
+        if table.skipped:
+            rows = table.skipped + len(table)
+            notice(f"{path.name}: {table.skipped:,} of {rows:,} rows could not be read and are left out")
     data = table_dataset(table, roles, labels, name or plain_stem(path))
     return data, roles
 
@@ -100,7 +113,11 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
 def _ids(column: Any) -> list[str]:
     if isinstance(column, CellColumn):
         return column.texts
-    return [f"{value:.17g}" if isinstance(value, float) else str(value) for value in column]
+    return [_number_text(value) if isinstance(value, float) else str(value) for value in column]
+
+
+def _number_text(value: float) -> str:
+    return "" if np.isnan(value) else number_name(value)
 
 
 def read_table_columns(path: Path, max_bytes: int = MAX_BYTES) -> LabelTable:
@@ -145,8 +162,8 @@ def label_names_in(table: RawTable, roles: ColumnRoles) -> tuple[str, ...]:
     return table_labels(table, roles, None)[1]
 
 
-def no_label_at_all(path: Path, roles: ColumnRoles) -> DataError:
-    return DataError(
+def no_label_at_all(path: Path, roles: ColumnRoles) -> NoLabels:
+    return NoLabels(
         f"{path}: the label column {roles.labels[0]!r} names no label at all; give rows with labels, or say which "
         "column has them with --label-columns"
     )
@@ -156,7 +173,7 @@ def _label_sets(table: RawTable, roles: ColumnRoles) -> tuple[Any, Sequence[Any]
     """The label column, its cells, and the names in each cell."""
     column = table.column(roles.labels[0])
     if isinstance(column, np.ndarray):
-        column = ["" if np.isnan(value) else f"{value:g}" for value in column]
+        column = list(map(_number_text, column))
     # The same few combinations come again and again: each is taken apart once.
     values = column.distinct if isinstance(column, CellColumn) else column
     return column, values, [_names(table, column, value, roles.separator) for value in values]
@@ -175,7 +192,7 @@ def _names(table: RawTable, column: Sequence[Any], value: Any, separator: str) -
             raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", line)
         value = names
     if not isinstance(value, str):
-        return [str(part) for part in value]
+        return [str(part) for part in value if part is not None]
     parts = [value] if separator == "none" else value.split(separator)
     return [part.strip() for part in parts if part.strip()]
 
@@ -207,7 +224,7 @@ def _sparse(y: np.ndarray) -> sparse.csr_matrix:
 def table_rows(table: RawTable, roles: ColumnRoles) -> tuple[Any, tuple[str, ...] | None]:
     """The input of a table's rows, as its kind wants it, and the names of its features."""
     if roles.kind == "columns":
-        return _table(table, roles.inputs), roles.inputs
+        return _table(table, roles), roles.inputs
     parts = [_texts(table.column(name)) for name in roles.inputs]
     values = ["\n".join(value) for value in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
     if roles.kind == "image":
@@ -233,15 +250,17 @@ def _picture(table: RawTable, row: int, value: str) -> Path:
     raise FormatError(table.path, f"the picture {value!r} is neither in {folder} nor in its images/", table.lines[row])
 
 
-def _table(table: RawTable, names: Sequence[str]) -> Table:
-    if table.matrix is not None:
+def _table(table: RawTable, roles: ColumnRoles) -> Table:
+    names = roles.inputs
+    if table.matrix is not None and not roles.categories:
         return Table(values=table.part(table.matrix, names), names=tuple(names))
     values = np.empty((len(table), len(names)))
     categories: dict[int, tuple[str, ...]] = {}
     for place, name in enumerate(names):
-        column = table.column(name)
-        numbers = table.numbers(name)
+        numbers = None if name in roles.categories else table.numbers(name)
         if numbers is None:
+            column = table.column(name)
+            column = list(map(_number_text, column)) if isinstance(column, np.ndarray) else column
             words = tuple(sorted({str(value).strip() for value in column if not is_missing(str(value))}))
             code = {word: float(number) for number, word in enumerate(words)}
             numbers = np.array([code.get(str(value).strip(), np.nan) for value in column])

@@ -20,22 +20,25 @@ from lampnet.readers.cells import cut_cells
 from lampnet.readers.number_fields import number_rows
 from lampnet.readers.number_text import LARGEST, blocks_of_lines, dense_block
 from lampnet.readers.source import decode, plain_suffix, read_bytes
-from lampnet.readers.table_columns import RawTable
+from lampnet.readers.table_columns import EXACT, RawTable
 
 _FIELD_LIMIT = 1 << 27
 _BLOCK = 1 << 20  # bytes; larger blocks fall out of the processor's cache
 _READERS = 2  # pieces of a table of numbers that are read at the same time
 
 
-def read_delimited(path: Path, on_bad_row: str, max_bytes: int) -> RawTable:
-    """The columns of a CSV or TSV file with a header line; a table of numbers only as one matrix."""
+def read_delimited(path: Path, on_bad_row: str, max_bytes: int, as_text: bool = False) -> RawTable:
+    """The columns of a CSV or TSV file with a header line; a table of numbers only as one matrix.
+
+    `as_text` keeps the cells of such a table as they are written.
+    """
     raw = utf8_lines(path, read_bytes(path, max_bytes))
     if not raw or raw.isspace():
         raise FormatError(path, "the file is empty; give a table with a header line", 1)
     head_end = raw.find(b"\n") + 1 or len(raw)
     delimiter = _delimiter(path, raw[:head_end])
     table = None
-    if delimiter == b",":
+    if delimiter == b"," and not as_text:
         table = _all_numbers(path, raw, head_end)
     if table is None:
         table = _plain(path, raw, delimiter)
@@ -86,8 +89,10 @@ def _all_numbers(path: Path, raw: bytes, head_end: int) -> RawTable | None:
     # NumPy and pyarrow let go of the interpreter while they work, so that two pieces are read at a time.
     with ThreadPoolExecutor(_READERS) as readers:
         for block in readers.map(partial(number_rows, columns=len(names)), _pieces(raw, _BLOCK, head_end)):
-            if block is None or (block > LARGEST).any() or (block < -LARGEST).any():
-                return _numbers_by_line(path, names, raw[head_end:])
+            if block is None or (block >= EXACT).any() or (block <= -EXACT).any():
+                # Long numbers may be names: their digits are kept.
+                long = block is not None and (np.isnan(block) | (np.abs(block) <= LARGEST)).all()
+                return None if long else _numbers_by_line(path, names, raw[head_end:])
             values[done : done + len(block)] = block
             done += len(block)
     _check_names(path, names)
@@ -149,7 +154,7 @@ def with_csv_module(path: Path, text: str, delimiter: str, on_bad_row: str) -> R
     records: list[list[str]] = []
     lines: list[int] = []
     names: list[str] | None = None
-    line = 1
+    line, skipped = 1, 0
     try:
         for record in reader:
             here, line = line, reader.line_num + 1
@@ -160,6 +165,7 @@ def with_csv_module(path: Path, text: str, delimiter: str, on_bad_row: str) -> R
                 continue
             if len(record) != len(names):
                 if on_bad_row == "skip":
+                    skipped += 1
                     continue
                 raise FormatError(path, f"the line has {len(record)} fields, the header {len(names)}", here)
             records.append(record)
@@ -172,4 +178,4 @@ def with_csv_module(path: Path, text: str, delimiter: str, on_bad_row: str) -> R
         raise FormatError(path, "the file is empty; give a table with a header line", 1)
     _check_names(path, names)
     columns = tuple(list(column) for column in zip(*records, strict=True)) if records else tuple([] for _ in names)
-    return RawTable(path, tuple(names), columns, lines)
+    return RawTable(path, tuple(names), columns, lines, skipped=skipped)

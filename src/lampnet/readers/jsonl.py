@@ -19,7 +19,7 @@ from scipy import sparse
 
 from lampnet.dataset import Dataset
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.alignment import label_matrix, names_in
+from lampnet.readers.alignment import NoLabels, label_matrix, names_in
 from lampnet.readers.bases import encode_bases
 from lampnet.readers.number_text import LARGEST
 from lampnet.readers.source import MAX_BYTES, decode, plain_stem, read_bytes
@@ -34,6 +34,7 @@ def read_jsonl(
     on_bad_row: str = "error",
     name: str | None = None,
     max_bytes: int = MAX_BYTES,
+    unlabelled: bool = False,
 ) -> Dataset:
     """Read a JSONL file.
 
@@ -44,6 +45,8 @@ def read_jsonl(
         Label names that are known already; they fix the order of the labels.
     on_bad_row : {"error", "skip"}
         What to do with a line that is no such object.
+    unlabelled : bool
+        Labels are not looked at.
 
     Returns
     -------
@@ -52,7 +55,8 @@ def read_jsonl(
     """
     path = Path(path)
     lines = decode(path, read_bytes(path, max_bytes)).split("\n")
-    return read_jsonl_lines(path, enumerate(lines, start=1), labels=labels, on_bad_row=on_bad_row, name=name)
+    numbered = enumerate(lines, start=1)
+    return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=on_bad_row, name=name, unlabelled=unlabelled)
 
 
 def read_jsonl_lines(
@@ -63,6 +67,7 @@ def read_jsonl_lines(
     on_bad_row: str = "error",
     name: str | None = None,
     first_row: int = 0,
+    unlabelled: bool = False,
 ) -> Dataset:
     """Rows from numbered lines of a JSONL file, so that a long file can be read in pieces.
 
@@ -83,7 +88,7 @@ def read_jsonl_lines(
             if field is not None and here != field:
                 raise FormatError(path, f"the row has {here!r}, the rows before it {field!r}; give one kind", number)
             value = _value(path, here, record[here], inputs[0] if inputs else None, number)
-            names = _names(path, record.get("labels"), number)
+            names = None if unlabelled else _names(path, record.get("labels"), number)
         except FormatError:
             if on_bad_row == "skip":
                 continue
@@ -190,7 +195,7 @@ def _labels(
     if not given:
         return None, label_names
     if not label_names:
-        raise DataError(f'{path}: every row\'s "labels" is empty; give rows that have labels')
+        raise NoLabels(f'{path}: every row\'s "labels" is empty; give rows that have labels')
     unknown_rows = [row for row, names in enumerate(label_sets) if names is None]
     try:
         y = label_matrix([names or [] for names in label_sets], label_names)

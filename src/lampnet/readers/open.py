@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from lampnet.dataset import Dataset, Splits
 from lampnet.errors import DataError, FormatError, MissingExtra
 from lampnet.readers.alignment import aligned_splits
+from lampnet.readers.known_columns import KnownColumns
 from lampnet.readers.source import plain_stem, plain_suffix, read_bytes, read_text
 
 FORMATS = {
@@ -56,10 +58,19 @@ def read(
     notice: Callable[[str], None] | None = None,
 ) -> Splits | Dataset:
     """A folder as `Splits`, a file as `Dataset`; see `read_folder` and `read_file`."""
-    path = Path(path)
-    if path.is_dir():
-        return read_folder(path, labels=labels, columns=columns, on_bad_row=on_bad_row, notice=notice)
-    return read_file(path, labels=labels, columns=columns, on_bad_row=on_bad_row, notice=notice)
+    return read_and_columns(Path(path), labels, columns, on_bad_row, notice)[0]
+
+
+def read_and_columns(
+    path: Path,
+    labels: Labels = None,
+    columns: Mapping[str, Any] | None = None,
+    on_bad_row: str = "error",
+    notice: Callable[[str], None] | None = None,
+    known: KnownColumns | None = None,
+) -> tuple[Splits | Dataset, Mapping[str, Any] | None]:
+    """As `read`, and what the columns were taken for (tables only); `known` ones are not guessed."""
+    return (_read_folder if path.is_dir() else _read)(path, labels, columns, on_bad_row, notice, known=known)
 
 
 def format_of(path: str | Path) -> str:
@@ -123,6 +134,7 @@ def _read(
     on_bad_row: str,
     notice: Callable[[str], None] | None,
     base: int | None = None,
+    known: KnownColumns | None = None,
 ) -> tuple[Dataset, Mapping[str, Any] | None]:
     """A file's rows, and what its columns were taken for (tables only)."""
     if on_bad_row not in ("error", "skip"):
@@ -138,11 +150,11 @@ def _read(
     if form == "jsonl":
         from lampnet.readers.jsonl import read_jsonl
 
-        data = read_jsonl(path, labels=names, on_bad_row=on_bad_row)
+        data = read_jsonl(path, labels=names, on_bad_row=on_bad_row, unlabelled=known is not None and known.unlabelled)
     elif form == "table":
         from lampnet.readers.csv_table import read_table_and_roles
 
-        data, roles = read_table_and_roles(path, columns, names, on_bad_row, notice)
+        data, roles = read_table_and_roles(path, columns, names, on_bad_row, notice, known=known)
         return (readable_molecules(data, notice) if on_bad_row == "skip" else data), roles.as_given()
     elif form == "libsvm":
         from lampnet.readers.libsvm import read_libsvm
@@ -229,29 +241,34 @@ def read_folder(
     Labels and features of the later parts are brought to the training part's order. A label that
     training never has is an error; a feature it never has is dropped.
     """
-    path = Path(path)
+    return _read_folder(Path(path), labels, columns, on_bad_row, notice)[0]
+
+
+def _read_folder(
+    path: Path,
+    labels: Labels,
+    columns: Mapping[str, Any] | None,
+    on_bad_row: str,
+    notice: Callable[[str], None] | None,
+    known: KnownColumns | None = None,
+) -> tuple[Splits, Mapping[str, Any] | None]:
     files = find_parts(path)
     base = None
     if all(format_of(file) == "libsvm" for file in files.values()):
         from lampnet.readers.libsvm import lowest_index
 
         base = min(lowest_index(file) for file in files.values())
-    train, roles = _read(files["train"], labels, columns, on_bad_row, notice, base)
-    train = _renamed(train, path.resolve().name)
+    known = known and replace(known, unlabelled=False)  # the parts are brought to the training part's labels
+    train, roles = _read(files["train"], labels, columns, on_bad_row, notice, base, known)
+    train = replace(train, name=path.resolve().name)
     others = {}
     for part in ("valid", "test"):
         if part in files:
             # A matrix or a list of numbers has no label names of its own to compare.
-            known = labels if labels is not None else train.label_names if base is not None else None
+            names = labels if labels is not None else train.label_names if base is not None else None
             given = columns if roles is None else roles
-            others[part] = _renamed(_read(files[part], known, given, on_bad_row, None, base)[0], train.name)
-    return aligned_splits(train, others.get("valid"), others.get("test"))
-
-
-def _renamed(data: Dataset, name: str) -> Dataset:
-    from dataclasses import replace
-
-    return replace(data, name=name)
+            others[part] = replace(_read(files[part], names, given, on_bad_row, notice, base)[0], name=train.name)
+    return aligned_splits(train, others.get("valid"), others.get("test")), roles
 
 
 def find_parts(folder: str | Path) -> dict[str, Path]:

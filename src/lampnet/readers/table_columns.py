@@ -13,8 +13,10 @@ import numpy as np
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.cells import CellColumn
 
-ROLES = ("text", "smiles", "dna", "image", "labels", "features", "id", "separator")
+ROLES = ("text", "smiles", "dna", "image", "labels", "features", "categories", "id", "separator")
 INPUT_ROLES = ("text", "smiles", "dna", "image")
+#: From here on, whole numbers run into each other as float64.
+EXACT = 2.0**53
 #: Written when a value is not there.
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 
@@ -42,6 +44,7 @@ class RawTable:
     """Columns as they stand in the file: strings, or a float array (a Parquet column of numbers).
 
     `matrix` holds all columns, float64 (n, C), where every one is finite numbers and missing values.
+    `skipped` counts the lines that could not be read and were left out.
     """
 
     path: Path
@@ -49,6 +52,7 @@ class RawTable:
     columns: tuple[Any, ...]
     lines: Sequence[int]
     matrix: np.ndarray | None = None
+    skipped: int = 0
     _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False)
     _binary: list[set[str]] = field(default_factory=list, repr=False)
 
@@ -90,7 +94,10 @@ class RawTable:
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """What each column is used for; `separator` is empty when labels have a column each."""
+    """What each column is used for; `separator` is empty when labels have a column each.
+
+    `categories` are the inputs that hold words, or numbers that stand for words.
+    """
 
     kind: str
     inputs: tuple[str, ...]
@@ -98,6 +105,7 @@ class ColumnRoles:
     separator: str
     id: str | None
     unused: tuple[str, ...]
+    categories: tuple[str, ...] = ()
 
     def sentence(self) -> str:
         """The roles, as a person would say them.
@@ -123,6 +131,8 @@ class ColumnRoles:
         """The roles as the `columns` argument of another file of the same form."""
         role = {"molecule": "smiles", "columns": "features"}.get(self.kind, self.kind)
         given: dict[str, Any] = {role: self.inputs}
+        if self.categories:
+            given["categories"] = self.categories
         if self.labels:
             given["labels"] = self.labels
         if self.separator:
@@ -140,6 +150,15 @@ def _listed(names: Sequence[str]) -> str:
     return f"{len(names)} columns ({names[0]!r} to {names[-1]!r})"
 
 
+def number_name(value: float) -> str:
+    """A number as a name: another number has another name.
+
+    >>> number_name(1000001.0), number_name(0.1)
+    ('1000001', '0.1')
+    """
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
 def is_missing(value: str) -> bool:
     return value.strip().lower() in MISSING
 
@@ -152,7 +171,7 @@ def as_numbers(column: Any) -> np.ndarray | None:
         plain = column.numbers()
         if plain is not None:
             return plain
-    elif column and not isinstance(column[0], str):
+    elif any(not isinstance(value, str) for value in column):
         return None
     beginning = set(column[:_LOOK])
     if any(_number(value) is None for value in beginning):
@@ -206,8 +225,9 @@ def roles_of(
         Known label names: columns of these names are label columns.
     """
     chosen = _given(table, given or {})
+    words = frozenset(chosen.pop("categories", ()))
     numbers = {name: table.numbers(name) for name in table.names}
-    binary = table.binary()
+    binary = table.binary() - words
     taken = {name for names in chosen.values() for name in names}
     free = [name for name in table.names if name not in taken]
 
@@ -225,7 +245,7 @@ def roles_of(
         labels = (named[0],) if named else None
     free = [name for name in free if name not in (labels or ())]
 
-    kind, inputs = _input(table, chosen, free, numbers)
+    kind, inputs = _input(table, chosen, [name for name in free if name not in words], numbers)
     free = [name for name in free if name not in inputs]
     if labels is None:
         marked = tuple(name for name in free if name in binary and re.match(r"(?i)(label|tag|y)_", name))
@@ -241,9 +261,10 @@ def roles_of(
         free = []
     if len(labels) == 1 and labels[0] not in binary and not separator:
         separator = separator_of([table.column(labels[0])])
-    if len(labels) != 1 or labels[0] in binary:
+    if len(labels) != 1:
         separator = ""
-    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free))
+    categories = tuple(name for name in inputs if kind == "columns" and (name in words or numbers[name] is None))
+    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories)
 
 
 def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -252,11 +273,13 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
         if role not in ROLES:
             raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(role, ROLES)}")
         if role == "separator":
+            if not value:
+                raise DataError(
+                    "columns: the separator of the labels is empty; give the sign between them, such as ';' or ' ', "
+                    "or none where every cell is one label"
+                )
             continue
-        if isinstance(value, str):
-            names = (value,) if value in table.names else tuple(part.strip() for part in value.split(","))
-        else:
-            names = tuple(value)
+        names = named_columns(table.names, value)
         for name in names:
             if name not in table.names:
                 raise MissingColumn(
@@ -266,6 +289,17 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
     if sum(role in chosen for role in (*INPUT_ROLES, "features")) > 1:
         raise DataError("columns: give one kind of input only, one of text, smiles, dna, image and features")
     return chosen
+
+
+def named_columns(there: Sequence[str], value: Any) -> tuple[str, ...]:
+    """The columns that a role was given: a list of names, or a text that is a name or several with commas.
+
+    >>> named_columns(["a,b", "c"], "a,b"), named_columns(["a", "b"], "a, b")
+    (('a,b',), ('a', 'b'))
+    """
+    if not isinstance(value, str):
+        return tuple(map(str, value))
+    return (value,) if value in there else tuple(part.strip() for part in value.split(","))
 
 
 def _input(

@@ -1,0 +1,48 @@
+"""`lampnet train --resume`, and what a training says to do next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from lampnet_command import SMALL, here, texts, write_jsonl
+
+from lampnet.store import load_model
+
+QUICK = ("--epochs", 1, "--set", "training.folds=1", *SMALL)
+
+
+def test_nothing_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for more in ((), ("--epochs", 1)):
+        assert here("train", "--out", "typo", "--resume", *more) == 2
+        assert "typo holds no training to resume" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_resumed_training_keeps_its_time_budget(tmp_path: Path) -> None:
+    rows, out = write_jsonl(tmp_path / "rows.jsonl", texts(40)), tmp_path / "model"
+    assert here("train", rows, "--out", out, "--time-budget", "20s", *QUICK, "--quiet") == 0
+    for again in ((), (rows, *QUICK)):
+        assert here("train", *again, "--out", out, "--resume", "--quiet") == 0
+        assert load_model(out).config.training.time_budget == 20
+    assert here("train", "--out", out, "--resume", "--quiet", "--time-budget", "30s") == 0
+    assert load_model(out).config.training.time_budget == 30
+
+
+def test_what_to_do_next_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # Of a single file all rows were learned from: there is nothing to evaluate on.
+    rows = write_jsonl(tmp_path / "rows.jsonl", texts(40))
+    assert here("train", rows, "--out", tmp_path / "my model", *QUICK) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(said) == ["next:", "lampnet", "predict", str(tmp_path / "my model"), "INPUT"]
+    (tmp_path / "data").mkdir()
+    for part in ("train", "test"):
+        write_jsonl(tmp_path / "data" / f"{part}.jsonl", texts(40))
+    assert here("train", tmp_path / "data", "--out", tmp_path / "my model", *QUICK) == 0
+    said = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(said) == ["next:", "lampnet", "evaluate", str(tmp_path / "my model")]
+    assert here("evaluate", tmp_path / "my model", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["split"] == "test"
