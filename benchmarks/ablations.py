@@ -24,7 +24,7 @@ SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 
 #: One network, so that a row costs minutes; the committee of such networks has rows of its own.
 BASE = {"training.folds": 1}
-# name -> (what is different, settings; those of the loss are no settings of lampnet, because none of them helped)
+# name -> (what is different, settings; those of the loss are no settings of lampnet)
 ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "default": ("a single network", {}),
     "three-parts": ("a committee of three", {"training.folds": 3}),
@@ -91,9 +91,9 @@ def page() -> str:
         "# What each part is worth",
         "",
         "Made by `benchmarks/ablations.py`: a single network of the default recipe with one part changed, and",
-        "committees of such networks, on the same labelled and test rows, with the same seed. Scores under the decision",
-        "that was best for each on rows that were not learned from: first on these rows, by which choices were made (all",
-        "labelled rows for a committee, else the",
+        "committees of such networks, on the same labelled and test rows, with the same seed. Scores under the",
+        "decision that was best for each on rows that were not learned from: first on these rows, by which choices",
+        "were made (all labelled rows for a committee, else the",
         "validation rows, so that the two cannot be compared), then on the test rows. Differences below about half a",
         "point are within the noise of one seed; minutes are by the clock of a shared machine. Headline scores with",
         "several seeds are in [results.md](results.md). The default is a committee of five; on Reuters, whose rows",
