@@ -285,6 +285,13 @@ def test_methods_that_did_not_finish_have_a_row() -> None:
     assert "did not finish in 60 minutes" in row_of(page, "classifier chain (`chain`)", "### Table 1")
 
 
+def test_networks_that_ran_out_of_time_are_named() -> None:
+    late = result("bibtex", "seq2seq") | {"status": "time budget", "time_budget_minutes": 12.5}
+    page = results_page([late, result("bibtex", "mlp"), result("emotions", "mlp")])
+    assert "Ended by their time budget: `seq2seq` (12.5 minutes)." in page
+    assert page.count("Ended by their time budget") == 1
+
+
 def test_the_page_includes_the_notes_and_names_the_machine(tmp_path: Path) -> None:
     write_result(tmp_path / "results", result("emotions", "lamp"))
     notes, page = tmp_path / "docs" / "research-notes.md", tmp_path / "docs" / "results.md"

@@ -219,9 +219,7 @@ def _dataset_section(summary: Summary, dataset: str) -> str:
         facts += " It stands in for the paper's TFBS data, which are not public; no published score belongs beside it."
     parts = [f"### {dataset_title(dataset)}", facts]
     parts += ["Best decision for each metric, chosen on validation rows:", _score_table(summary, dataset, systems)]
-    rules = _rules(summary, dataset)
-    if rules:
-        parts.append(rules)
+    parts += [_rules(summary, dataset), _cut_short(summary, dataset, systems)]
     parts += ["The paper's protocol:", _metric_table(summary, dataset, systems, "paper")]
     parts += [
         "Oracle, thresholds chosen on the TEST rows (an upper bound; nothing was chosen by it):",
@@ -269,6 +267,16 @@ def _rules(summary: Summary, dataset: str) -> str:
         return ""
     chosen = "; ".join(f"{SCORES[m]}: {runs[0]['decisions'][m]}" for m in PAPER_ORDER)
     return f"Rules that `lamp` chose (seed {runs[0]['seed']}): {chosen}."
+
+
+def _cut_short(summary: Summary, dataset: str, systems: Sequence[str]) -> str:
+    """Which networks might have learned more, had they been given more time."""
+    ended = []
+    for system in systems:
+        late = [run for run in summary.runs(dataset, system) if run["status"] == "time budget"]
+        if late:
+            ended.append(f"`{system}` ({max(run['time_budget_minutes'] for run in late):g} minutes)")
+    return f"Ended by their time budget: {', '.join(ended)}." if ended else ""
 
 
 def _other_settings_note(summary: Summary, dataset: str, systems: Sequence[str]) -> str:
