@@ -76,7 +76,7 @@ def rows_of(X: Any, kind: str) -> tuple[Any, tuple[str, ...] | None]:
         return list(X) if pictures else _one_each(X, kind), None
     names = X.names if isinstance(X, Table) else column_names(X) if is_frame(X) else None
     if kind == "columns":
-        return as_table(X, names), None
+        return table_of(X, names), None
     values: Any = X if sparse.issparse(X) else _numbers(X)
     if kind == "wordset":
         with np.errstate(over="ignore"):  # what becomes infinite is refused with its row by the encoder
@@ -84,7 +84,7 @@ def rows_of(X: Any, kind: str) -> tuple[Any, tuple[str, ...] | None]:
     return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64), names
 
 
-def as_table(X: Any, names: tuple[str, ...] | None = None) -> Table:
+def table_of(X: Any, names: tuple[str, ...] | None = None) -> Table:
     """X as a `Table`; columns of words become codes into their sorted distinct values."""
     if isinstance(X, Table):
         return X
@@ -255,7 +255,7 @@ def _numbers(X: Any) -> np.ndarray:
     if is_frame(X) and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
         return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
     if is_frame(X) or isinstance(X, Table):
-        table = X if isinstance(X, Table) else as_table(X, column_names(X))
+        table = X if isinstance(X, Table) else table_of(X, column_names(X))
         if table.categories:
             name = table.names[next(iter(table.categories))]
             raise DataError(f"the column {name!r} of X holds words; give numbers, or use the kind columns")

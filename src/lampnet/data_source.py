@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lampnet.dataset import Dataset, Splits
+from lampnet.dataset import VALIDATION_FRACTION, Dataset, Splits
 from lampnet.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -89,8 +89,6 @@ class Source:
         if isinstance(opened, Dataset):
             return opened
         if split == "valid":
-            from lampnet.fitting import VALIDATION_FRACTION
-
             opened = opened.with_validation(VALIDATION_FRACTION, seed)
         found: Dataset | None = getattr(opened, split)
         if found is None:

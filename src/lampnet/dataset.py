@@ -30,6 +30,8 @@ from scipy import sparse
 from lampnet.errors import DataError
 from lampnet.folds import come_in_order
 
+#: the share of the labelled rows that is drawn to choose on, where nobody gave validation rows
+VALIDATION_FRACTION = 0.1
 KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
 
 

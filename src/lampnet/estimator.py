@@ -16,12 +16,12 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from lampnet.array_input import as_dataset, kind_of, row_count, row_numbers
 from lampnet.config import Config
-from lampnet.dataset import Dataset, Splits
+from lampnet.dataset import VALIDATION_FRACTION, Dataset, Splits
 from lampnet.duration import seconds_of
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
 from lampnet.estimator_features import checked, keep_features, rows_for
 from lampnet.fitted import FittedModel
-from lampnet.fitting import VALIDATION_FRACTION, fit
+from lampnet.fitting import fit
 from lampnet.label_graph import GRAPHS
 from lampnet.metrics import METRICS
 from lampnet.rules import Rule, TopK

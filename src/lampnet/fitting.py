@@ -14,7 +14,7 @@ from lampnet import distributed
 from lampnet.checkpoint import claimed, remove_checkpoints
 from lampnet.committee import heard_as_one
 from lampnet.config import Config, TrainingConfig, folds_for
-from lampnet.dataset import Dataset, Splits
+from lampnet.dataset import VALIDATION_FRACTION, Dataset, Splits
 from lampnet.decision import choose_decisions
 from lampnet.errors import ConfigError, DataError
 from lampnet.evidence import FOLDS, Evidence, stacked
@@ -38,7 +38,6 @@ from lampnet.torch_state import threads
 from lampnet.training import Callback, Progress, Stopped, Trainer
 from lampnet.warm_start import match_label_frequencies, spectral_start
 
-VALIDATION_FRACTION = 0.1
 Say = Callable[[str], None]
 
 

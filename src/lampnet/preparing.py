@@ -17,10 +17,9 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.config import Config
-from lampnet.dataset import Dataset
+from lampnet.dataset import VALIDATION_FRACTION, Dataset
 from lampnet.errors import DataError
 from lampnet.evidence import FOLDS, Evidence
-from lampnet.fitting import VALIDATION_FRACTION
 from lampnet.folds import come_in_order, fold_numbers
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import Encoder, NodeRows, with_edges

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 SMALL = ("--set", "model.width=16", "--set", "training.warmup_steps=5", "--set", "training.threads=1")
 
@@ -48,9 +49,14 @@ def here(*arguments: object) -> int:
     return run([str(argument) for argument in arguments])
 
 
-def texts(n: int = 40) -> list[dict[str, object]]:
+def explain_asked(model: Path, rows: Path, out: Path, *options: object) -> int:
+    """`lampnet explain` of a file, without pictures."""
+    return here("explain", model, rows, "--pictures", 0, "--out", out, *options)
+
+
+def texts(n: int = 40) -> list[dict[str, Any]]:
     """Rows whose labels are words of theirs."""
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for i in range(n):
         labels = [name for bit, name in enumerate(("rome", "cup", "rain")) if i >> bit & 1]
         rows.append(
@@ -59,6 +65,6 @@ def texts(n: int = 40) -> list[dict[str, object]]:
     return rows
 
 
-def write_jsonl(path: Path, rows: list[dict[str, object]]) -> Path:
+def write_jsonl(path: Path, rows: list[dict[str, Any]]) -> Path:
     path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
     return path

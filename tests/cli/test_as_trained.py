@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
-from lampnet_command import SMALL, here, lampnet, texts, write_jsonl
+from lampnet_command import SMALL, explain_asked, here, lampnet, texts, write_jsonl
 
 from lampnet.store import load_model
 
@@ -45,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def predicted(folder: Path, capsys: pytest.CaptureFixture[str]):
     """Predictions of the table's model, and what was said."""
 
-    def run(data: Path, *options: object) -> tuple[list[dict[str, object]], str]:
+    def run(data: Path, *options: object) -> tuple[list[dict[str, Any]], str]:
         capsys.readouterr()
         code = here("predict", folder / "model", data, *options)
         shown = capsys.readouterr()
@@ -66,7 +67,7 @@ def test_a_feature_of_zeros_and_ones_stays_a_feature(folder: Path, tmp_path: Pat
     assert new == predicted(tmp_path / "new.csv", "--columns", f"features={FEATURES}")[0]
     assert new == predicted(folder / "tab.csv")[0][:40]
     for line, cells in zip(new, ROWS, strict=False):
-        assert ("l1" in line["labels"]) == (cells["member"] == "1")  # type: ignore[operator]
+        assert ("l1" in line["labels"]) == (cells["member"] == "1")
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -148,7 +149,7 @@ def test_rows_that_were_learned_from_are_called_so(
 def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of texts, whose columns were guessed."""
     folder = tmp_path_factory.mktemp("films")
-    lines = [f"{cells['text']},{' '.join(cells['labels'])}" for cells in texts(80)]  # type: ignore[arg-type]
+    lines = [f"{cells['text']},{' '.join(cells['labels'])}" for cells in texts(80)]
     (folder / "films.csv").write_text("\n".join(["plot,genres", *lines]) + "\n")
     asked = ("train", folder / "films.csv", "--out", folder / "model", "--columns", "separator= ", *QUICK)
     assert here(*asked) == 0
@@ -184,9 +185,9 @@ def test_labels_that_are_asked_for_must_be_the_model_s(
     films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "new.csv").write_text("plot,weather\na report about rome,snow\n")
-    asked = ("explain", films / "model", tmp_path / "new.csv", "--pictures", 0, "--out", tmp_path / "report")
-    assert here(*asked) == 0
-    assert here(*asked, "--label-columns", "weather") == 2
+    asked = (films / "model", tmp_path / "new.csv", tmp_path / "report")
+    assert explain_asked(*asked) == 0
+    assert explain_asked(*asked, "--label-columns", "weather") == 2
     assert "the label 'snow' never occurs in the training part" in capsys.readouterr().err
 
 

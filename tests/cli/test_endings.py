@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lampnet_command import texts, write_jsonl
@@ -21,9 +22,9 @@ from lampnet.training import Stopped
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
-def started(*arguments: object, **options: object) -> subprocess.Popen[str]:
+def started(*arguments: object, **options: Any) -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "lampnet", *map(str, arguments)]
-    return subprocess.Popen(command, env=ENVIRONMENT, text=True, stderr=subprocess.PIPE, **options)  # type: ignore[call-overload,no-any-return]
+    return subprocess.Popen(command, env=ENVIRONMENT, text=True, stderr=subprocess.PIPE, **options)
 
 
 def on_words(words: str, number: signal.Signals) -> Callable[[str], None]:

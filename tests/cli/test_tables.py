@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from lampnet_command import SMALL, here, texts
+from lampnet_command import SMALL, explain_asked, here, texts
 
 ROLES = ("--text-column", "body", "--label-columns", "marks")
 
@@ -15,7 +15,7 @@ def write_csv(path: Path, n: int = 60, labels: bool = True, bad: bool = False) -
     """Texts in `body`, labels in `marks`; the column `flag` could be taken for a label."""
     lines = ["body,marks,flag" if labels else "body,flag"]
     for row in texts(n):
-        marks = "|".join(map(str, row["labels"]))  # type: ignore[call-overload]
+        marks = "|".join(row["labels"])
         lines.append(f"{row['text']},{marks},{len(lines) % 2}" if labels else f"{row['text']},{len(lines) % 2}")
     path.write_text("\n".join([*lines, *(["a cut line"] if bad else [])]) + "\n")
     return path
@@ -33,12 +33,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_explain_takes_a_table_without_labels(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = write_csv(tmp_path / "bare.csv", 6, labels=False)
-    asked = ("explain", folder / "model", bare, "--rows", "0,1", "--pictures", 0, "--out", tmp_path / "report")
-    assert here(*asked) == 0, capsys.readouterr().err
+    asked = (folder / "model", bare, tmp_path / "report", "--rows", "0,1")
+    assert explain_asked(*asked) == 0, capsys.readouterr().err
     told = json.loads((tmp_path / "report" / "explanations.json").read_text())
     assert [row["row"] for row in told["explanations"]] == [0, 1]
     # A label column that the user names must be there.
-    assert here(*asked, "--label-columns", "markz") == 2
+    assert explain_asked(*asked, "--label-columns", "markz") == 2
     assert "there is no column 'markz'" in capsys.readouterr().err
 
 
@@ -46,8 +46,7 @@ def test_explain_does_not_take_other_columns_for_labels(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bare.csv").write_text("text,flag\nreport about rome,1\nreport about rain,0\n")
-    asked = ("explain", trained / "model", tmp_path / "bare.csv", "--pictures", 0, "--out", tmp_path / "report")
-    assert here(*asked) == 0
+    assert explain_asked(trained / "model", tmp_path / "bare.csv", tmp_path / "report") == 0
     assert "'flag' is no label of the model; explained without labels" in capsys.readouterr().err
 
 

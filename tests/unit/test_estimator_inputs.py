@@ -10,7 +10,7 @@ import pytest
 from scipy import sparse
 
 from lampnet import LaMPClassifier
-from lampnet.array_input import as_table, kind_of, row_numbers, rows_of
+from lampnet.array_input import kind_of, row_numbers, rows_of, table_of
 from lampnet.dataset import Table
 from lampnet.errors import DataError
 
@@ -103,7 +103,7 @@ def test_half_characters_elsewhere_are_named() -> None:
         with pytest.raises(DataError, match=r"row 1 is .* half a character"):
             rows_of(["CCO", "C\udce9"], kind)
     words = np.array([[1.0, "caf\udce9"], [2.0, "tea"]], dtype=object)
-    assert as_table(words).categories == {1: ("caf?", "tea")}
+    assert table_of(words).categories == {1: ("caf?", "tea")}
 
 
 def test_picture_paths_may_have_blanks(tmp_path: Path) -> None:
@@ -122,21 +122,21 @@ def test_dates_mean_the_same_in_every_unit() -> None:
     pd = pandas()
     days = pd.Series(pd.date_range("2024-01-01", periods=N, freq="h")).astype("datetime64[ns]")
     days[3] = pd.NaT
-    seconds = as_table(pd.DataFrame({"t": days})).values
+    seconds = table_of(pd.DataFrame({"t": days})).values
     assert seconds[1] - seconds[0] == 3600
     assert seconds[0] == 1704067200
     assert np.isnan(seconds[3])
     for other in (days.astype("datetime64[s]"), days.dt.tz_localize("UTC"), days.astype("datetime64[ms]")):
-        np.testing.assert_array_equal(as_table(pd.DataFrame({"t": other})).values, seconds)
+        np.testing.assert_array_equal(table_of(pd.DataFrame({"t": other})).values, seconds)
     spans = pd.DataFrame({"a": (days - days[0]).astype("timedelta64[ms]"), "b": days - days[0]})
-    np.testing.assert_array_equal(as_table(spans).values, np.hstack([seconds - seconds[0]] * 2))
+    np.testing.assert_array_equal(table_of(spans).values, np.hstack([seconds - seconds[0]] * 2))
     # Objects, vectors and bare arrays too.
     frame = pd.DataFrame({"t": days, "zoned": days.dt.tz_localize("Europe/Rome"), "span": days - days[0], "word": "x"})
-    held, straight = as_table(frame.to_numpy()), as_table(frame)
+    held, straight = table_of(frame.to_numpy()), table_of(frame)
     np.testing.assert_array_equal(held.values, straight.values)
     assert held.categories == straight.categories == {3: ("x",)}
     whole = pd.DataFrame({"t": [day.date() for day in days[:3]]})
-    assert as_table(whole).values.tolist() == [[1704067200.0]] * 3
+    assert table_of(whole).values.tolist() == [[1704067200.0]] * 3
     np.testing.assert_array_equal(rows_of(spans.fillna(pd.Timedelta(0)), "vector")[0][1], [3600, 3600])
     model = small().fit(pd.DataFrame({"t": days, "x": X[:, 0]}), Y)
     slow = pd.DataFrame({"t": days.astype("datetime64[s]"), "x": X[:, 0]})

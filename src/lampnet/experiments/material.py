@@ -12,9 +12,9 @@ import numpy as np
 
 from lampnet.config import Config, InputConfig
 from lampnet.data_source import Source, prior_graph
-from lampnet.dataset import Dataset, Splits
+from lampnet.dataset import VALIDATION_FRACTION, Dataset, Splits
 from lampnet.errors import DataError, LampnetError
-from lampnet.fitting import VALIDATION_FRACTION, check_training_rows
+from lampnet.fitting import check_training_rows
 from lampnet.inputs import make_encoder
 from lampnet.inputs.nodes import NodeRows, with_edges
 from lampnet.readers.alignment import random_split

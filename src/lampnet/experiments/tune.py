@@ -18,13 +18,13 @@ import numpy as np
 
 from lampnet.baselines.tuning import mean_f1
 from lampnet.config import EVIDENCE, Config
-from lampnet.dataset import Splits
+from lampnet.dataset import VALIDATION_FRACTION, Splits
 from lampnet.decision import choose_paper_thresholds
 from lampnet.errors import ConfigError, MissingExtra, TrainingDiverged, did_you_mean
 from lampnet.experiments.protocol import Say
 from lampnet.experiments.result_files import write_whole
 from lampnet.experiments.time_limit import stoppable
-from lampnet.fitting import VALIDATION_FRACTION, fit
+from lampnet.fitting import fit
 from lampnet.interrupts import signals_collected
 from lampnet.metrics import METRICS, ranking_metrics
 from lampnet.training import Progress, Stopped
