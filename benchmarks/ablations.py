@@ -30,12 +30,12 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "three-parts": ("a committee of three", {"training.folds": 3}),
     "five-parts": ("a committee of five", {"training.folds": 5}),
     "edgeless": ("no messages among labels", {"label_graph": "edgeless"}),
-    "no-refit": ("opinions not fitted again on the validation rows", {"training.refit_opinions": False}),
-    "linear-only": ("the linear opinion alone", {"model.evidence": "linear"}),
-    "neighbours-only": ("the neighbours' opinion alone", {"model.evidence": "neighbours"}),
-    "no-forest": ("no forest's opinion", {"model.evidence": "linear,neighbours"}),
-    "no-evidence": ("no first opinions: spectral start only", {"model.evidence": "none"}),
-    "random-start": ("no first opinions, random start", {"model.evidence": "none", "training.start": "random"}),
+    "no-refit": ("opinions not fitted again on the validation rows", {"training.refit_base_learners": False}),
+    "linear-only": ("the linear opinion alone", {"model.base_learners": "linear"}),
+    "neighbours-only": ("the neighbours' opinion alone", {"model.base_learners": "knn"}),
+    "no-forest": ("no forest's opinion", {"model.base_learners": "linear,knn"}),
+    "no-evidence": ("no first opinions: spectral start only", {"model.base_learners": "none"}),
+    "random-start": ("no first opinions, random start", {"model.base_learners": "none", "training.start": "random"}),
     "no-average": ("no running average of the weights", {"training.average": 0.0}),
     "no-node-dropout": ("no node dropout", {"model.node_dropout": 0.0}),
     "one-step": ("T = 1", {"model.steps": 1}),
@@ -55,10 +55,10 @@ TABLED = {"default": "emb-fc", "five-parts": "lamp", "edgeless": "emb-el", "mess
 def run_missing(dataset: str, names: list[str]) -> None:
     """Run what has no file yet."""
     from lampnet import training
-    from lampnet.data_source import Source
     from lampnet.experiments.material import open_material
     from lampnet.experiments.protocol import run
     from lampnet.experiments.result_files import write_whole
+    from lampnet.readers.sources import Source
 
     material = open_material(Source(data=dataset, on_bad_row="skip"), 0)
     for name in names:

@@ -19,15 +19,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from lampnet.committee import networks_of
 from lampnet.config import Config
+from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.bench_timing import interleaved, medians, ratio
-from lampnet.fitting import fit
-from lampnet.metrics import METRICS
-from lampnet.prediction import Examples, predict_logits, probabilities
-from lampnet.quantise import WORTH_IT, for_prediction, int8_gain, quantised
-from lampnet.readers import load
-from lampnet.store import load_model
+from lampnet.inference.examples import Examples
+from lampnet.inference.logits import predict_logits, probabilities
+from lampnet.model.ensemble import networks_of
+from lampnet.model.kernels.int8 import WORTH_IT, for_prediction, int8_gain, quantised
+from lampnet.persistence.model_folder import load_model
+from lampnet.pipeline.fit import fit
+from lampnet.readers.named.registry import load
 
 TIMED_ROWS = 192
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "candidates.json"
@@ -59,7 +60,7 @@ def measure(name: str, candidates: int, settings: dict[str, Any], folder: Path |
         if "candidates" in way or not model.config.model.candidates
     }
     rows = np.arange(min(TIMED_ROWS, len(examples)))
-    some = Examples(nodes=examples.nodes.take(rows), evidence=examples.evidence[rows])
+    some = Examples(nodes=examples.nodes.take(rows), evidence=examples.stack[rows])
     taken = interleaved({way: lambda n=n: predict_logits(n, some) for way, n in networks.items()}, seconds=10)
     return {
         "data": name,

@@ -106,7 +106,7 @@ def reasons(report: Path) -> dict[str, Any]:
 
 def sample(name: str, folder: Path) -> str:
     """The first rows of a named data set of texts, as a folder of JSON lines."""
-    from lampnet.readers import load
+    from lampnet.readers.named.registry import load
 
     folder.mkdir()
     splits = load(name)

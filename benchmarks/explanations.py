@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from gallery import ROOT, SEED, trained
 
-from lampnet.explain import RowAttention, decision_rule, explain, recorded_batches
-from lampnet.faithfulness import measure
-from lampnet.fitted import FittedModel
-from lampnet.metrics import five_metrics
-from lampnet.readers.digit_scenes import LABEL_NAMES, SceneTruth, digit_truth, planted_dependencies
-from lampnet.readers.registry import load
+from lampnet.evaluation.metrics import five_metrics
+from lampnet.explain.explanation import RowAttention, decision_rule, explain, recorded_batches
+from lampnet.explain.faithfulness import measure
+from lampnet.inference.predictor import FittedModel
+from lampnet.readers.named.digit_scenes import LABEL_NAMES, SceneTruth, digit_truth, planted_dependencies
+from lampnet.readers.named.registry import load
 
 MEASURED = ROOT / "docs" / "measurements" / "digits_faithfulness.json"
 PAGE = ROOT / "docs" / "explanations.md"
@@ -52,7 +52,7 @@ def top_patch(to_patches: np.ndarray, truth: SceneTruth, chosen: np.ndarray, nam
         filled = int((truth.cells[row] >= 0).sum())
         for name in names:
             label = LABEL_NAMES.index(name)
-            cells = truth.evidence_cells(row, name)
+            cells = truth.supporting_cells(row, name)
             if not cells or not chosen[row, label]:
                 continue
             hits.append(int(to_patches[row, label].argmax()) in cells)

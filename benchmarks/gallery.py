@@ -15,13 +15,13 @@ import numpy as np
 import torch
 
 from lampnet.config import Config
-from lampnet.dataset import Splits
-from lampnet.explain import Explanation, explain
-from lampnet.fitted import FittedModel
-from lampnet.fitting import fit
-from lampnet.readers.registry import describe, load
-from lampnet.report.pictures import write_pictures
-from lampnet.store import load_model, save_model
+from lampnet.data.splits import Splits
+from lampnet.explain.explanation import Explanation, explain
+from lampnet.explain.report.pictures import write_pictures
+from lampnet.inference.predictor import FittedModel
+from lampnet.persistence.model_folder import load_model, save_model
+from lampnet.pipeline.fit import fit
+from lampnet.readers.named.registry import describe, load
 
 ROOT = Path(__file__).resolve().parent.parent
 SEED = 0
@@ -31,7 +31,7 @@ SETS: dict[str, tuple[int, dict[str, object]]] = {
     "bibtex": (2500, {"training.epochs": 3, "model.width": 64}),
     "reuters21578": (2500, {"training.epochs": 3, "model.width": 64, "input.max_nodes": 160}),
     "sider": (1141, {"training.epochs": 6, "model.width": 64, "model.feature_steps": 1}),
-    "yeast_chipexo": (400, {"training.epochs": 2, "model.width": 64, "model.evidence": "none"}),
+    "yeast_chipexo": (400, {"training.epochs": 2, "model.width": 64, "model.base_learners": "none"}),
 }
 
 

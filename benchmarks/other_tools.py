@@ -22,20 +22,20 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
+from lampnet.base_learners.stack import stacked
 from lampnet.baselines import REGISTRY, Entry
 from lampnet.baselines.linear import platt
 from lampnet.baselines.rows import check_labels
 from lampnet.baselines.tuning import climb, mean_f1
 from lampnet.config import Config
-from lampnet.data_source import Source
-from lampnet.evidence import stacked
+from lampnet.evaluation.metrics import five_metrics
 from lampnet.experiments.machine import machine
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.other_tools_section import FOLDER
 from lampnet.experiments.protocol import run
 from lampnet.experiments.result_files import file_name, write_result
 from lampnet.experiments.systems import SYSTEMS, System
-from lampnet.metrics import five_metrics
+from lampnet.readers.sources import Source
 
 RESULTS = Path(__file__).parent.parent / "results"
 #: Where features are sparse, the rows that both tools are made for.

@@ -19,13 +19,13 @@ import numpy as np
 from scipy.special import expit
 from trials import SCORES, Rows, weighing
 
+from lampnet.base_learners.protocol import FOLDS
+from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
-from lampnet.dataset import Splits
-from lampnet.decision import choose_decisions
-from lampnet.evidence import FOLDS, Evidence
-from lampnet.fitting import fit
-from lampnet.folds import come_in_order, fold_numbers
-from lampnet.metrics import METRICS
+from lampnet.data.splits import Splits, fold_numbers, serially_correlated_rows
+from lampnet.evaluation.choose_rules import choose_decisions
+from lampnet.evaluation.metrics import METRICS
+from lampnet.pipeline.fit import fit
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "parts_in_order.json"
 
@@ -60,10 +60,10 @@ def main() -> None:
         OUT.write_text(json.dumps(found, indent=1) + "\n")
         return
     X, Y, later_X, later_Y = rows.X[:cut], rows.Y[:cut], rows.X[cut:], rows.Y[cut:]
-    found = {"rows": cut, "later_rows": len(later_Y), "found_to_come_in_order": come_in_order(Y)}
-    for way, in_order in (("at random", False), ("in order", True)):
-        evidence = Evidence(("linear", "neighbours"))
-        own = evidence.fit(X, Y, 0, fold_numbers(cut, FOLDS, 0, in_order) if in_order else None)
+    found = {"rows": cut, "later_rows": len(later_Y), "found_to_come_in_order": serially_correlated_rows(Y)}
+    for way, serially_correlated in (("at random", False), ("in order", True)):
+        evidence = Stack(("linear", "knn"))
+        own = evidence.fit(X, Y, 0, fold_numbers(cut, FOLDS, 0, serially_correlated) if serially_correlated else None)
         weigh = weighing(own, Y)
         proba, later = expit(weigh(own)), expit(weigh(evidence.of(later_X)))
         rules = choose_decisions(Y, proba).best

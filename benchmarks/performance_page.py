@@ -108,7 +108,7 @@ def machine_sentence(bench: dict[str, Any]) -> str:
 
 def attention_share(width: int) -> float:
     """The share of scores and weighted sums in the operations at Bibtex's shape."""
-    config = ModelConfig(width=width, evidence=())
+    config = ModelConfig(width=width, base_learners=())
     return attention_flops(config, 159, 70) / forward_flops(config, 159, 70)
 
 
@@ -214,7 +214,7 @@ All whole benches of this version are shown ({len(runs)}).
 *Bound*: the ratio that a network would reach which did nothing but its necessary products, at the rate of the machine's
 own matrix product in the same run (the higher of the runs). *All else free*: the better ratio, divided by the share
 that the products, the softmax and the layer norms have in the [profile](#where-the-time-goes-bibtexs-shape-one-thread):
-what lampnet would reach if dropout, residual sums, relu, loss, copies, clipping, optimiser, running average and Python
+what lampnet would reach if dropout, residual sums, relu, loss, copies, clipping, optimizer, running average and Python
 took no time at all. A target above one of the two cannot be reached on this machine by arranging the work better.
 
 How inference compares depends on the allocator. Beside a plain script in a process of its own, part of the gain is that
@@ -232,7 +232,7 @@ products, not other passes. The int8 targets were set for a processor with VNNI;
 ## Beside a plain torch network
 
 The same network from `nn.TransformerDecoderLayer` (labels hear the input) and `nn.TransformerEncoderLayer` (labels
-hear each other), same sizes, data, loss and optimiser. *Utilisation*: the operations that the equations need, counted,
+hear each other), same sizes, data, loss and optimizer. *Utilisation*: the operations that the equations need, counted,
 a second, over what the machine's own matrix product reaches at that width; keys and values of words that are looked up
 instead of computed count as needed, so it may pass 1. The plain network has dropout at every place its constructor puts
 it; *without dropout* it has none, lampnet keeps its own. *That keeps memory*: the plain network in a process whose

@@ -13,9 +13,9 @@ from torch.profiler import ProfilerActivity, profile
 
 from lampnet.config import ModelConfig
 from lampnet.experiments.bench_networks import SHAPES, lamp, prediction, random_batch, training_step
-from lampnet.kept_memory import keep_memory
-from lampnet.prepared import prepared
-from lampnet.quantise import quantised
+from lampnet.model.kernels.int8 import quantised
+from lampnet.model.kernels.prediction_layout import prepared
+from lampnet.runtime.allocator import keep_memory
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"
 GROUPS = {
@@ -25,7 +25,7 @@ GROUPS = {
     "layer norm": ("layer_norm",),
     "dropout, residual sums, relu": ("addcmul", "clamp", "sub_", "aten::to", "_to_copy", "add_", "threshold", "mul_"),
     "copies": ("aten::copy_", "aten::cat", "clone", "fill", "zero"),
-    "optimiser": ("_fused_adamw", "_foreach", "lerp"),
+    "optimizer": ("_fused_adamw", "_foreach", "lerp"),
 }
 
 
@@ -33,13 +33,13 @@ def shares(width: int, mode: str) -> dict[str, float]:
     torch.set_num_threads(1)
     shape, train = SHAPES[0], mode == "train"
     keep_memory()
-    model = lamp(ModelConfig(width=width, evidence=()), shape)
+    model = lamp(ModelConfig(width=width, base_learners=()), shape)
     batch, truth = random_batch(shape, 32 if train else 16)
     if train:
         action = training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
         ready = (quantised if mode == "int8" else prepared)(model.eval(), nodes=2**60)
-        action = prediction(ready, lambda: ready(batch, last_only=True))
+        action = prediction(ready, lambda: ready(batch, final_stage_only=True))
     action()
     with profile(activities=[ProfilerActivity.CPU]) as taken:
         for _ in range(3 if train else 8):

@@ -63,7 +63,11 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
     from sklearn.datasets import dump_svmlight_file, load_svmlight_file
     from sklearn.preprocessing import MultiLabelBinarizer
 
-    from lampnet.readers import load, read_arff, read_libsvm, read_mat, read_table
+    from lampnet.readers.arff import read_arff
+    from lampnet.readers.csv_table import read_table
+    from lampnet.readers.libsvm import read_libsvm
+    from lampnet.readers.mat import read_mat
+    from lampnet.readers.named.registry import load
 
     scene, mediamill = data / "scene" / "scene-train.arff", data / "mediamill" / "mediamill_small.arff"
     rcv1, tox21 = data / "rcv1" / "rcv1subset1_top944.mat", data / "tox21" / "tox21.csv"
@@ -163,8 +167,8 @@ def text_steps(path: Path, rounds: int) -> dict[str, float]:
     """The steps of reading GoEmotions' training file, median milliseconds of each."""
     from lampnet.readers.cells import cut_cells
     from lampnet.readers.delimited import utf8_lines
-    from lampnet.readers.named_sets import goemotions
-    from lampnet.readers.source import read_bytes
+    from lampnet.readers.files import read_bytes
+    from lampnet.readers.named.loaders import goemotions
 
     goemotions(path.parent, 0)
     found: dict[str, list[float]] = {"read and check UTF-8": [], "find the cells": [], "make strings": []}
@@ -194,7 +198,7 @@ def main() -> None:
     options = parser.parse_args()
     data = Path(options.data)
 
-    from lampnet.readers import load
+    from lampnet.readers.named.registry import load
 
     # Alone in the process so far, so the peak is theirs.
     alone: dict[str, Any] = {}

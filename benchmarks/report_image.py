@@ -18,11 +18,11 @@ from gallery import ROOT, SEED, trained
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from lampnet.explain import explain
-from lampnet.faithfulness import measure
-from lampnet.readers.registry import load
-from lampnet.report.page import write_report
-from lampnet.report.whole_set import summarise
+from lampnet.explain.explanation import explain
+from lampnet.explain.faithfulness import measure
+from lampnet.explain.report.page import write_report
+from lampnet.explain.report.whole_set import summarise
+from lampnet.readers.named.registry import load
 
 WIDTH, HEIGHT = 1120, 900
 

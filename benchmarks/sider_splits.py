@@ -2,7 +2,7 @@
 
     python benchmarks/sider_splits.py [--data-root DIR] [--splits 100]
 
-Scores of the constant guess of the label frequencies, which learns nothing from the molecules, on many random splits of
+Scores of the constant guess of the label priors, which learns nothing from the molecules, on many random splits of
 the paper's sizes, each five of them as one mean: what is due to the draw of the test rows alone.
 """
 
@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from lampnet.baselines.constant import LabelFrequencies
-from lampnet.data_source import Source
-from lampnet.decision import choose_decisions
-from lampnet.metrics import METRICS
+from lampnet.evaluation.choose_rules import choose_decisions
+from lampnet.evaluation.metrics import METRICS
+from lampnet.readers.sources import Source
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "sider_splits.json"
 SCORES = ("example_f1", "micro_f1", "macro_f1")
@@ -26,7 +26,7 @@ FIVE = 5
 
 def constant_guess(source: Source, seed: int) -> list[float]:
     splits = source.splits(seed)
-    labelled, test = splits.undrawn().train.indicator(), splits.test.indicator()
+    labelled, test = splits.merged_back().train.indicator(), splits.test.indicator()
     model = LabelFrequencies().fit(labelled, labelled)
     rules = choose_decisions(labelled, model.predict_proba(labelled), seed=seed).best
     proba = model.predict_proba(test)

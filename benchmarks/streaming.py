@@ -66,24 +66,24 @@ def generate(path: Path, rows: int, seed: int) -> None:
 
 
 def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
-    from lampnet import preparing
     from lampnet.config import Config
-    from lampnet.data_source import Source
-    from lampnet.prepared_source import prepare_source
+    from lampnet.pipeline import prepare as preparing
+    from lampnet.pipeline.prepare_source import prepare_source
+    from lampnet.readers.sources import Source
 
-    preparing.EVIDENCE_ROWS = OPINION_ROWS
+    preparing.BASE_LEARNER_ROWS = OPINION_ROWS
     prepare_source(Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True))
     return {}
 
 
 def train(folder: Path, seconds: float) -> dict[str, Any]:
     from lampnet.config import Config
-    from lampnet.shards import open_prepared
-    from lampnet.streaming import fit_prepared
+    from lampnet.pipeline.fit_mapped import fit_mapped
+    from lampnet.pipeline.mapped_rows import open_prepared
 
     config = Config().updated({"training.time_budget": seconds, "training.epochs": 1, "training.threads": 1})
     with tempfile.TemporaryDirectory() as checkpoints:
-        model = fit_prepared(open_prepared(folder), config, folder=Path(checkpoints))
+        model = fit_mapped(open_prepared(folder), config, folder=Path(checkpoints))
     return {
         "valid_example_f1": round(model.facts["valid_scores"]["example_f1"], 4),
         "train_rows": model.facts["rows"]["train"],
@@ -93,12 +93,12 @@ def train(folder: Path, seconds: float) -> dict[str, Any]:
 def compare_speed(folder: Path) -> dict[str, Any]:
     import torch
 
-    from lampnet.batching import shuffled_batches
     from lampnet.config import Config
-    from lampnet.fitted import build_network
-    from lampnet.label_graph import label_graph
-    from lampnet.shards import LabelRows, open_prepared
-    from lampnet.training import Trainer
+    from lampnet.model.build import build_network
+    from lampnet.model.label_graph import label_graph
+    from lampnet.pipeline.mapped_rows import LabelRows, open_prepared
+    from lampnet.training.batches import shuffled_batches
+    from lampnet.training.trainer import Trainer
 
     torch.set_num_threads(1)
     prepared = open_prepared(folder)
@@ -110,7 +110,7 @@ def compare_speed(folder: Path) -> dict[str, Any]:
         mapped,
         nodes=replace(nodes, **copies),
         targets=LabelRows(np.array(labels.offsets), np.array(labels.ids), np.array(labels.values), labels.n_labels),
-        evidence=None if mapped.evidence is None else np.array(mapped.evidence),
+        evidence=None if mapped.stack is None else np.array(mapped.stack),
     )
     config = replace(Config(), input=prepared.config.input, model=prepared.config.model)
     graph = label_graph("full", len(prepared.label_names))

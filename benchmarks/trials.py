@@ -21,16 +21,17 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from lampnet import evidence, forest_opinion
+from lampnet.base_learners import forest as forest_opinion
+from lampnet.base_learners import stack as evidence
 from lampnet.config import Config
-from lampnet.data_source import Source
-from lampnet.decision import choose_decisions
+from lampnet.data.splits import fold_numbers, serially_correlated_rows
+from lampnet.encoders import make_encoder, text_weights
+from lampnet.evaluation.choose_rules import choose_decisions
+from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.material import open_material
 from lampnet.experiments.result_files import write_whole
-from lampnet.folds import come_in_order, fold_numbers
-from lampnet.inputs import make_encoder, text_weights
-from lampnet.metrics import METRICS
-from lampnet.warm_start import weigh
+from lampnet.model.initialise import weigh
+from lampnet.readers.sources import Source
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
 SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
@@ -43,8 +44,8 @@ class Rows:
         train = open_material(Source(data=name, on_bad_row="skip"), 0).labelled.train
         self.name, self.train, self.Y = name, train, train.indicator()
         self.X = self.features()
-        in_order = come_in_order(self.Y)
-        self.fold_n = fold_numbers(len(self.Y), evidence.FOLDS, 0, in_order) if in_order else None
+        serially_correlated = serially_correlated_rows(self.Y)
+        self.fold_n = fold_numbers(len(self.Y), evidence.FOLDS, 0, serially_correlated) if serially_correlated else None
         self.known: dict[str, np.ndarray] = {}
 
     def features(self) -> Any:
@@ -53,7 +54,7 @@ class Rows:
 
     def opinion(self, which: str) -> np.ndarray:
         if which not in self.known:
-            self.known[which] = evidence.OPINIONS[which]().fit(self.X, self.Y, 0, self.fold_n)
+            self.known[which] = evidence.LEARNERS[which]().fit(self.X, self.Y, 0, self.fold_n)
         return self.known[which]
 
 
@@ -67,7 +68,7 @@ def together(*names: str) -> Callable[[Rows], np.ndarray]:
 
 
 def weighed(opinions: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
-    """Opinions (n, L) as one, each centred a label, as in `Evidence`."""
+    """Opinions (n, L) as one, each centred a label, as in `Stack`."""
     G = np.stack([opinion - opinion.mean(axis=0) for opinion in opinions], axis=-1)
     return weighing(G, Y)(G)
 
@@ -83,8 +84,8 @@ def other(which: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarra
 
     def logits(rows: Rows) -> np.ndarray:
         with changed(module, **changes):
-            own = evidence.OPINIONS[which]().fit(rows.X, rows.Y, 0, rows.fold_n)
-        return weighed([own, *(rows.opinion(name) for name in ("linear", "neighbours") if name != which)], rows.Y)
+            own = evidence.LEARNERS[which]().fit(rows.X, rows.Y, 0, rows.fold_n)
+        return weighed([own, *(rows.opinion(name) for name in ("linear", "knn") if name != which)], rows.Y)
 
     return logits
 
@@ -108,23 +109,21 @@ def features(module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
     def logits(rows: Rows) -> np.ndarray:
         with changed(module, **changes):
             X = rows.features()
-        return weighed(
-            [evidence.OPINIONS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in ("linear", "neighbours")], rows.Y
-        )
+        return weighed([evidence.LEARNERS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in ("linear", "knn")], rows.Y)
 
     return logits
 
 
 ALONE: dict[str, Callable[[Rows], np.ndarray]] = {
     "the linear opinion alone": together("linear"),
-    "the neighbours' opinion alone": together("neighbours"),
-    "linear and neighbours": together("linear", "neighbours"),
+    "the neighbours' opinion alone": together("knn"),
+    "linear and neighbours": together("linear", "knn"),
 }
 FOREST: dict[str, Callable[[Rows], np.ndarray]] = {
     "the forest's opinion alone": together("forest"),
-    "linear, neighbours and forest": together("linear", "neighbours", "forest"),
-    "half as many neighbours": other("neighbours", evidence, NEIGHBOURS=30),
-    "twice as many neighbours": other("neighbours", evidence, NEIGHBOURS=120),
+    "linear, neighbours and forest": together("linear", "knn", "forest"),
+    "half as many neighbours": other("knn", evidence, NEIGHBOURS=30),
+    "twice as many neighbours": other("knn", evidence, NEIGHBOURS=120),
 }
 TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "reuters21578": ALONE
@@ -133,7 +132,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
         "an opening of 16 words": features(text_weights, OPENING_WORDS=16),
         "an opening of 64 words": features(text_weights, OPENING_WORDS=64),
         "word pairs instead of the opening": features(text_weights, SHORT_TEXT=10**9),
-        "twice as many neighbours": other("neighbours", evidence, NEIGHBOURS=120),
+        "twice as many neighbours": other("knn", evidence, NEIGHBOURS=120),
     },
     "delicious": ALONE
     | FOREST
@@ -155,7 +154,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
 
 def judged(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
     """Scores under decisions chosen on the other half of the rows."""
-    half = fold_numbers(len(Y), 2, 99, in_order=come_in_order(Y))
+    half = fold_numbers(len(Y), 2, 99, serially_correlated=serially_correlated_rows(Y))
     both = []
     for side in (0, 1):
         rules = choose_decisions(Y[half == side], proba[half == side]).best

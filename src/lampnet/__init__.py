@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lampnet.config import Config as Config
-    from lampnet.data_source import load_data as load_data
-    from lampnet.dataset import Dataset as Dataset
-    from lampnet.dataset import Splits as Splits
+    from lampnet.data.dataset import Dataset as Dataset
+    from lampnet.data.splits import Splits as Splits
     from lampnet.errors import LampnetError as LampnetError
     from lampnet.estimator import LaMPClassifier as LaMPClassifier
+    from lampnet.readers.sources import load_data as load_data
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Config": "config",
-    "Dataset": "dataset",
+    "Dataset": "data.dataset",
     "LaMPClassifier": "estimator",
     "LampnetError": "errors",
-    "Splits": "dataset",
-    "load_data": "data_source",
+    "Splits": "data.splits",
+    "load_data": "readers.sources",
 }
 
 __all__ = ["Config", "Dataset", "LaMPClassifier", "LampnetError", "Splits", "__version__", "load_data"]

@@ -17,10 +17,10 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from lampnet.errors import ConfigError, did_you_mean
 
-EVIDENCE = ("linear", "neighbours", "forest")
+BASE_LEARNERS = ("linear", "knn", "forest")
 # Running text and DNA speak through linear models and like rows; numbers, fingerprints and word sets through
 # trees as well.
-EVIDENCE_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), EVIDENCE)
+BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), BASE_LEARNERS)
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 
 
@@ -34,7 +34,7 @@ class InputConfig:
     min_count: int = 2
     #: text: at most this many words (the most frequent)
     vocabulary: int = 50_000
-    #: text: "word", or "bpe" for sub-word pieces
+    #: text: "word", or "bpe" for sub-word chunks
     tokenizer: Literal["word", "bpe"] = "word"
     #: text: "sequence" (tokens with positions) or "set" (distinct words weighted by tf-idf)
     text_nodes: Literal["sequence", "set"] = "set"
@@ -84,9 +84,9 @@ class ModelConfig:
     dropout: float = 0.3
     #: chance that a whole input node is dropped in training (never a row's last); of DNA and pretrained encoders none
     node_dropout: float = 0.3
-    #: cheap first opinions the label nodes start from: any of linear, neighbours, forest;
+    #: cheap first opinions the label nodes start from: any of linear, knn, forest;
     #: "auto" takes those that suit the input kind
-    evidence: tuple[str, ...] = ("linear",)
+    base_learners: tuple[str, ...] = ("linear",)
     #: only this many promising labels a row exchange messages; 0 means all of them,
     #: -1 all of them up to 300 labels and 150 of more
     candidates: int = 0
@@ -101,9 +101,9 @@ class ModelConfig:
                 f"model.width={self.width} cannot be shared by model.heads={self.heads}; "
                 "choose a width that is a multiple of the heads"
             )
-        for name in self.evidence if self.evidence != ("auto",) else ():
-            if name not in EVIDENCE:
-                raise ConfigError(f"model.evidence: {name!r} is not known; {did_you_mean(name, EVIDENCE)}")
+        for name in self.base_learners if self.base_learners != ("auto",) else ():
+            if name not in BASE_LEARNERS:
+                raise ConfigError(f"model.base_learners: {name!r} is not known; {did_you_mean(name, BASE_LEARNERS)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ class TrainingConfig:
     #: committee; 3 to 40 passes)
     epochs: int = 20
     batch_size: int = 32
-    optimiser: Literal["adam", "adamw"] = "adamw"
+    optimizer: Literal["adam", "adamw"] = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
     #: steps over which the learning rate rises from zero
@@ -138,7 +138,7 @@ class TrainingConfig:
     #: "spectral" starts vectors and attention from the training matrix; "random" as in the paper
     start: Literal["spectral", "random"] = "spectral"
     #: once every choice is made, fit the opinions again on training and validation rows together
-    refit_opinions: bool = True
+    refit_base_learners: bool = True
     seed: int = 0
     #: processor threads; 0 leaves torch's own choice
     threads: int = 0
@@ -209,13 +209,13 @@ class Config:
     def resolved(self, kind: str, n_rows: int, n_labels: int) -> Config:
         """A copy in which nothing is left open: what depends on the data is decided.
 
-        >>> Config.preset("fast").resolved("text", 5_000, 90).model.evidence
-        ('linear', 'neighbours')
+        >>> Config.preset("fast").resolved("text", 5_000, 90).model.base_learners
+        ('linear', 'knn')
         """
         model, training = self.model, self.training
-        if model.evidence == ("auto",):
-            suited = EVIDENCE_BY_KIND.get(kind, EVIDENCE[:2])
-            model = dataclasses.replace(model, evidence=suited if n_rows <= FOREST_ROWS else EVIDENCE[:2])
+        if model.base_learners == ("auto",):
+            suited = BASE_LEARNERS_BY_KIND.get(kind, BASE_LEARNERS[:2])
+            model = dataclasses.replace(model, base_learners=suited if n_rows <= FOREST_ROWS else BASE_LEARNERS[:2])
         if model.candidates < 0:
             model = dataclasses.replace(model, candidates=150 if n_labels > 300 else 0)
         if training.folds == 0:
@@ -321,7 +321,7 @@ def _probability(config: Any, *names: str) -> None:
 
 PRESETS: dict[str, Config] = {
     "fast": Config(
-        model=ModelConfig(evidence=("auto",), candidates=-1),
+        model=ModelConfig(base_learners=("auto",), candidates=-1),
         training=TrainingConfig(folds=0, epochs=0),
     ),
     "paper": Config(
@@ -337,12 +337,12 @@ PRESETS: dict[str, Config] = {
             readout="tied",
             dropout=0.2,
             node_dropout=0.0,
-            evidence=(),
+            base_learners=(),
         ),
         training=TrainingConfig(
             epochs=50,
             batch_size=32,
-            optimiser="adam",
+            optimizer="adam",
             learning_rate=2e-4,
             weight_decay=0.0,
             warmup_steps=0,

@@ -14,25 +14,26 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from lampnet.array_input import as_dataset, kind_of, row_count, row_numbers
 from lampnet.config import Config
-from lampnet.dataset import VALIDATION_FRACTION, Dataset, Splits
-from lampnet.duration import seconds_of
+from lampnet.data.dataset import Dataset
+from lampnet.data.feature_names import checked, keep_features, rows_for
+from lampnet.data.from_arrays import as_dataset, kind_of, row_count, row_numbers
+from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
+from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
-from lampnet.estimator_features import checked, keep_features, rows_for
-from lampnet.fitted import FittedModel
-from lampnet.fitting import fit
-from lampnet.label_graph import GRAPHS
-from lampnet.metrics import METRICS
-from lampnet.rules import Rule, TopK
-from lampnet.run_folder import feature_steps
-from lampnet.saved_estimator import SavedEstimator
-from lampnet.store import load_model, save_model
-from lampnet.targets import Form, Targets, classes_of, indicator_of, read_targets
-from lampnet.training import Progress, Stopped
+from lampnet.evaluation.metrics import METRICS
+from lampnet.evaluation.rules import Rule, TopK
+from lampnet.inference.predictor import FittedModel
+from lampnet.model.label_graph import GRAPHS
+from lampnet.persistence.model_folder import load_model, save_model
+from lampnet.persistence.saved_estimator import SavedEstimator
+from lampnet.pipeline.fit import fit
+from lampnet.pipeline.run import feature_steps
+from lampnet.runtime.durations import seconds_of
+from lampnet.training.trainer import Progress, Stopped
 
 if TYPE_CHECKING:
-    from lampnet.explain import Explanation
+    from lampnet.explain.explanation import Explanation
 
 
 class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,8 +51,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     width, heads, steps : int, optional
         d, K and T of the paper.
     dropout, node_dropout : float, optional
-    evidence : str or list, optional
-        First opinions the labels start from: any of "linear", "neighbours", "forest"; "none".
+    base_learners : str or list, optional
+        First opinions the labels start from: any of "linear", "knn", "forest"; "none".
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional
@@ -78,7 +79,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     classes_ : array (L,)
         The labels: names where Y had names, else column numbers. Column j of every output is classes_[j].
-    model_ : lampnet.fitted.FittedModel
+    model_ : lampnet.inference.predictor.FittedModel
     n_features_in_, feature_names_in_ : as in scikit-learn, for tables and matrices
 
     Examples
@@ -103,7 +104,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         steps: int | None = None,
         dropout: float | None = None,
         node_dropout: float | None = None,
-        evidence: Any = None,
+        base_learners: Any = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -124,7 +125,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.steps = steps
         self.dropout = dropout
         self.node_dropout = node_dropout
-        self.evidence = evidence
+        self.base_learners = base_learners
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -201,7 +202,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "model.steps": self.steps,
             "model.dropout": self.dropout,
             "model.node_dropout": self.node_dropout,
-            "model.evidence": self.evidence,
+            "model.base_learners": self.base_learners,
             "training.epochs": self.epochs,
             "training.batch_size": self.batch_size,
             "training.learning_rate": self.learning_rate,
@@ -312,7 +313,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : a label or a sequence of labels of `classes_`, optional
             Labels to show whether or not they are in play.
         """
-        from lampnet.explain import explain
+        from lampnet.explain.explanation import explain
 
         data = self._dataset(X)
         if labels is not None:

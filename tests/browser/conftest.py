@@ -14,14 +14,15 @@ import pytest
 from scipy import sparse
 
 from lampnet.config import Config
-from lampnet.dataset import Dataset, Splits
-from lampnet.explain import Explanation, explain
-from lampnet.faithfulness import measure
-from lampnet.fitting import fit
-from lampnet.readers.digit_scenes import load_digit_scenes
-from lampnet.report.page import write_report
-from lampnet.report.whole_set import WholeSet, summarise
-from lampnet.report.whole_set_page import write_whole_set
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import Splits
+from lampnet.explain.explanation import Explanation, explain
+from lampnet.explain.faithfulness import measure
+from lampnet.explain.report.page import write_report
+from lampnet.explain.report.whole_set import WholeSet, summarise
+from lampnet.explain.report.whole_set_page import write_whole_set
+from lampnet.pipeline.fit import fit
+from lampnet.readers.named.digit_scenes import load_digit_scenes
 
 HOSTILE_LABELS = (
     "<script>document.title='stolen'</script>",
@@ -133,7 +134,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
         name=HOSTILE_LABELS[0], kind="text", rows=texts, labels=sparse.csr_matrix(labels), label_names=HOSTILE_LABELS,
         ids=tuple(f"<i>{i}</i>" for i in range(30)),
     )  # fmt: skip
-    return _report(tmp_path_factory.mktemp("hostile"), data, range(5), **{"model.evidence": "none"})
+    return _report(tmp_path_factory.mktemp("hostile"), data, range(5), **{"model.base_learners": "none"})
 
 
 @pytest.fixture(scope="session")

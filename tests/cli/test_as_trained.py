@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from lampnet_command import SMALL, explain_asked, here, lampnet, texts, write_jsonl
 
-from lampnet.store import load_model
+from lampnet.persistence.model_folder import load_model
 
 QUICK = ("--epochs", 1, "--set", "training.folds=1", *SMALL, "--quiet")
 COUNTRIES = ("New Zealand", "Peru", "Chad")
@@ -201,7 +201,7 @@ def test_a_text_under_another_name_must_be_named(
 
 
 def test_a_prepared_table_keeps_its_columns(films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = (films / "films.csv", "--columns", "separator= ", "--set", "model.evidence=none")
+    data = (films / "films.csv", "--columns", "separator= ", "--set", "model.base_learners=none")
     assert here("prepare", *data, "--out", tmp_path / "my rows") == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"next: lampnet train '{tmp_path}/my rows' --out MODEL"
     assert here("train", tmp_path / "my rows", "--out", tmp_path / "model", *QUICK) == 0

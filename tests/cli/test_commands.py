@@ -74,7 +74,7 @@ def test_a_row_is_predicted_the_same_in_pieces_and_whole(
 ) -> None:
     rows = trained / "data" / "test.jsonl"
     assert here("predict", trained / "model", rows, "--out", tmp_path / "whole") == 0
-    monkeypatch.setattr("lampnet.row_stream.pieces.__defaults__", (0, 3))
+    monkeypatch.setattr("lampnet.readers.row_chunks.chunks.__defaults__", (0, 3))
     assert here("predict", trained / "model", rows, "--out", tmp_path / "cut") == 0
     whole, cut = ([json.loads(x) for x in (tmp_path / f).read_text().splitlines()] for f in ("whole", "cut"))
     assert [w["labels"] for w in whole] == [c["labels"] for c in cut]

@@ -17,7 +17,7 @@ from lampnet_command import texts, write_jsonl
 from lampnet.experiments.compare import compare
 from lampnet.experiments.material import open_material
 from lampnet.experiments.tune import tune
-from lampnet.training import Stopped
+from lampnet.training.trainer import Stopped
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
@@ -101,11 +101,17 @@ def test_a_stopped_comparison_prints_what_is_done(tmp_path: Path) -> None:
     assert "of 3 methods were finished" in said
 
 
-FIXED = {"training.epochs": 1, "training.threads": 1, "model.width": 16, "model.heads": 2, "model.evidence": "none"}
+FIXED = {
+    "training.epochs": 1,
+    "training.threads": 1,
+    "model.width": 16,
+    "model.heads": 2,
+    "model.base_learners": "none",
+}
 
 
 def test_a_search_is_stopped_between_trials_and_goes_on(tmp_path: Path, number: signal.Signals) -> None:
-    from lampnet.data_source import load_data
+    from lampnet.readers.sources import load_data
 
     splits = load_data(str(write_jsonl(tmp_path / "rows.jsonl", texts(60))))
     with pytest.raises(Stopped) as stopped:

@@ -94,15 +94,15 @@ def test_an_arrow_file_of_numbers_trains(tmp_path: Path, monkeypatch: pytest.Mon
     columns = {"x": [i / 7 for i in range(60)], "z": [i % 5 + 0.5 for i in range(60)]}
     columns |= {"y_a": [i % 2 for i in range(60)], "y_b": [i % 3 // 2 for i in range(60)]}
     feather.write_feather(pyarrow.table(columns), tmp_path / "numbers.arrow")
-    small = ("--epochs", 1, "--set", "model.evidence=none", *SMALL, "--quiet")
-    monkeypatch.setattr("lampnet.prepared_source.LARGE_BYTES", 100)
+    small = ("--epochs", 1, "--set", "model.base_learners=none", *SMALL, "--quiet")
+    monkeypatch.setattr("lampnet.pipeline.prepare_source.LARGE_BYTES", 100)
     assert here("train", tmp_path / "numbers.arrow", "--out", tmp_path / "model", *small) == 0
 
 
 def test_what_is_fetched_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from lampnet.readers import fetch as fetching
+    from lampnet.readers.named import download as fetching
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAMPNET_DATA", raising=False)

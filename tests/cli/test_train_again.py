@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from lampnet_command import SMALL, here, texts, write_jsonl
 
-from lampnet.store import load_model
+from lampnet.persistence.model_folder import load_model
 
 QUICK = ("--epochs", 1, "--set", "training.folds=1", *SMALL)
 

@@ -10,11 +10,17 @@ import pytest
 
 from lampnet.cli.app import run
 from lampnet.cli.options import source_arguments, source_of
-from lampnet.store import load_model
+from lampnet.persistence.model_folder import load_model
 
 FIXED = [
     f"--set={setting}"
-    for setting in ("training.epochs=1", "training.threads=1", "model.width=16", "model.heads=2", "model.evidence=none")
+    for setting in (
+        "training.epochs=1",
+        "training.threads=1",
+        "model.width=16",
+        "model.heads=2",
+        "model.base_learners=none",
+    )
 ]
 
 

@@ -108,7 +108,7 @@ def seeds_of_readers(folder: Path) -> list[Path]:
 
 
 def reader_case(folder: Path, draw: random.Random, seeds: list[Path]) -> Callable[[], None]:
-    from lampnet.readers.open import read_file
+    from lampnet.readers.any_format import read_file
 
     seed = draw.choice(seeds)
     target = folder / "case" / seed.name
@@ -128,10 +128,11 @@ def reader_case(folder: Path, draw: random.Random, seeds: list[Path]) -> Callabl
 def small_model(folder: Path) -> list[str]:
     """A trained model of every part a folder can hold; returns rows it can predict."""
     from lampnet.config import Config
-    from lampnet.dataset import Dataset, Splits
-    from lampnet.fitting import fit
-    from lampnet.readers.alignment import label_matrix
-    from lampnet.store import save_model
+    from lampnet.data.dataset import Dataset
+    from lampnet.data.schema import label_matrix
+    from lampnet.data.splits import Splits
+    from lampnet.persistence.model_folder import save_model
+    from lampnet.pipeline.fit import fit
 
     draw = np.random.default_rng(0)
     words = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree"])
@@ -140,7 +141,7 @@ def small_model(folder: Path) -> list[str]:
     names = tuple(words[:3])
     data = Dataset(name="toy", kind="text", rows=rows, labels=label_matrix(sets, names), label_names=names)
     changes = {"model.width": 8, "model.heads": 2, "training.epochs": 1, "training.threads": 1}
-    config = Config().updated({**changes, "model.evidence": "linear,neighbours", "label_graph": "cooccurrence"})
+    config = Config().updated({**changes, "model.base_learners": "linear,knn", "label_graph": "cooccurrence"})
     save_model(fit(Splits(train=data), config), folder)
     return rows[:2]
 
@@ -164,7 +165,7 @@ def changed_json(data: Any, draw: random.Random) -> Any:
 
 
 def model_case(folder: Path, draw: random.Random, rows: list[str]) -> Callable[[], None]:
-    from lampnet.store import load_model
+    from lampnet.persistence.model_folder import load_model
 
     good, target = folder / "model", folder / "case"
     target.mkdir(exist_ok=True)

@@ -118,7 +118,7 @@ def test_another_run_does_not_take_the_place_of_an_unfinished_one(
 def test_a_file_size_limit_in_mid_run_is_told_and_the_run_goes_on(
     tmp_path: Path, train_toy: Any, undisturbed: list[str]
 ) -> None:
-    # The first checkpoint holds no optimiser state yet and fits; the others do not.
+    # The first checkpoint holds no optimizer state yet and fits; the others do not.
     lines, _ = train_toy("once", tmp_path, file_limit=100_000).end()
     assert any(line.startswith("warning: ") and "could not be written (File too large)" in line for line in lines)
     assert lines[-1] == undisturbed[-1]

@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 from lampnet.errors import LampnetError
-from lampnet.readers.open import read_file
-from lampnet.readers.source import read_bytes
-from lampnet.store import load_model
+from lampnet.persistence.model_folder import load_model
+from lampnet.readers.any_format import read_file
+from lampnet.readers.files import read_bytes
 
 FUZZER = Path(__file__).with_name("fuzz_files.py")
 

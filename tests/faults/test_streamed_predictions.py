@@ -41,7 +41,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("predict")
     rows = [{"text": text, "labels": sorted(set(text.split()) & set(WORDS[:3]))} for text in texts(100, 0)]
     (folder / "train.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = [f"--set=model.{name}" for name in ("width=8", "heads=2", "steps=1", "evidence=none")]
+    settings = [f"--set=model.{name}" for name in ("width=8", "heads=2", "steps=1", "base_learners=none")]
     process = lampnet("train", folder / "train.jsonl", "--out", folder / "model", "--epochs=1", "--quiet", *settings)
     _, errors = process.communicate()
     assert process.returncode == 0, errors

@@ -22,13 +22,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet import distributed
 from lampnet.config import Config
-from lampnet.dataset import Dataset, Splits
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import Splits
 from lampnet.errors import LampnetError
-from lampnet.fitted import FittedModel
-from lampnet.fitting import fit
-from lampnet.training import Progress, Stopped
+from lampnet.inference.predictor import FittedModel
+from lampnet.pipeline.fit import fit
+from lampnet.runtime import distributed
+from lampnet.training.trainer import Progress, Stopped
 
 SMALL = {
     "model.width": 16,

@@ -12,14 +12,14 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from lampnet.base_learners.newton import Matrix, fit_linear
 from lampnet.config import InputConfig, ModelConfig
-from lampnet.dataset import Splits
-from lampnet.inputs import make_encoder
-from lampnet.inputs.nodes import Encoder
-from lampnet.label_attention import LabelGraph
-from lampnet.linear_models import Matrix, fit_linear
-from lampnet.model import LaMP
-from lampnet.readers import load
+from lampnet.data.splits import Splits
+from lampnet.encoders import make_encoder
+from lampnet.encoders.nodes import Encoder
+from lampnet.model.label_edges import LabelGraph
+from lampnet.model.lamp import LaMP
+from lampnet.readers.named.registry import load
 
 ROOT = Path(os.environ.get("LAMPNET_DATA") or Path(__file__).parents[3] / "shared" / "data")
 ROWS = 300
@@ -88,7 +88,7 @@ def test_the_network_reads_the_nodes(name):
     module = encoder.embedding(16)
     if hasattr(module, "spectral_start"):
         module.spectral_start(nodes, 0)
-    config = ModelConfig(width=16, heads=2, feature_steps=1, evidence=())
+    config = ModelConfig(width=16, heads=2, feature_steps=1, base_learners=())
     n_labels = len(test.label_names)
     network = LaMP(config, n_labels, module, LabelGraph("full", None, n_labels), edge_types=encoder.edge_types).eval()
     with torch.inference_mode():

@@ -13,15 +13,18 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from lampnet.dataset import Dataset, Splits
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import Splits
+from lampnet.data.statistics import statistics
 from lampnet.errors import DataError
-from lampnet.readers import load, load_edges, read_folder, registry
+from lampnet.readers.any_format import read_folder
 from lampnet.readers.dna import read_bed, read_fasta
 from lampnet.readers.label_edges import read_string_edges, read_taxonomy, read_tree_edges, string_ids
 from lampnet.readers.mat import read_mat
-from lampnet.readers.named_sets import yeast_windows
-from lampnet.readers.sgml_reuters import read_documents
-from lampnet.readers.statistics import statistics
+from lampnet.readers.named import registry
+from lampnet.readers.named.loaders import yeast_windows
+from lampnet.readers.named.registry import load, load_edges
+from lampnet.readers.named.reuters import read_documents
 
 ROOT = Path(os.environ.get("LAMPNET_DATA") or Path(__file__).parents[3] / "shared" / "data")
 

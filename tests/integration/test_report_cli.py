@@ -13,17 +13,18 @@ import pytest
 
 from lampnet.cli.app import run
 from lampnet.config import Config
-from lampnet.dataset import Dataset, Splits
-from lampnet.explain import explain
-from lampnet.fitting import fit
-from lampnet.readers.digit_scenes import load_digit_scenes
-from lampnet.report.page import page_data
-from lampnet.store import save_model
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import Splits
+from lampnet.explain.explanation import explain
+from lampnet.explain.report.page import page_data
+from lampnet.persistence.model_folder import save_model
+from lampnet.pipeline.fit import fit
+from lampnet.readers.named.digit_scenes import load_digit_scenes
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {
     "model.width": 16, "model.heads": 2, "training.epochs": 1, "training.threads": 1, "training.warmup_steps": 2,
-    "model.evidence": "none",
+    "model.base_learners": "none",
 }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lampnet import LaMPClassifier
-from lampnet.metrics import example_f1, subset_accuracy
+from lampnet.evaluation.metrics import example_f1, subset_accuracy
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(60, 6))

@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse
 
 from lampnet import LaMPClassifier
-from lampnet.array_input import kind_of, row_numbers, rows_of, table_of
-from lampnet.dataset import Table
+from lampnet.data.dataset import Table
+from lampnet.data.from_arrays import kind_of, row_numbers, rows_of, table_of
 from lampnet.errors import DataError
 
 RANDOM = np.random.default_rng(0)
@@ -23,7 +23,7 @@ TEXTS = [f"{'rome' if a else 'oslo'} {'cup' if b else 'rain'} news" for a, b in 
 
 def small(**parameters: Any) -> LaMPClassifier:
     settings = {"training.folds": 1, "input.min_count": 1}
-    return LaMPClassifier(**({"width": 8, "epochs": 1, "evidence": "none", "settings": settings} | parameters))
+    return LaMPClassifier(**({"width": 8, "epochs": 1, "base_learners": "none", "settings": settings} | parameters))
 
 
 def pandas() -> Any:

@@ -12,8 +12,8 @@ import pytest
 from scipy import sparse
 
 from lampnet import LaMPClassifier
-from lampnet.array_input import kind_of
 from lampnet.config import Config
+from lampnet.data.from_arrays import kind_of
 
 N = 24
 RANDOM = np.random.default_rng(0)

@@ -12,10 +12,10 @@ from scipy import sparse
 from sklearn.model_selection import cross_val_score
 
 from lampnet import LaMPClassifier
+from lampnet.data.labels import Form, indicator_of, read_targets
 from lampnet.errors import ConfigError, DataError, ModelFolderError
-from lampnet.metrics import example_f1
-from lampnet.rules import TopK
-from lampnet.targets import Form, indicator_of, read_targets
+from lampnet.evaluation.metrics import example_f1
+from lampnet.evaluation.rules import TopK
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(40, 4))
@@ -25,7 +25,7 @@ NUMBERS = [np.flatnonzero(row).tolist() for row in Y]
 
 def small(**parameters: Any) -> LaMPClassifier:
     settings = {"training.folds": 1}
-    return LaMPClassifier(**({"width": 8, "epochs": 1, "evidence": "none", "settings": settings} | parameters))
+    return LaMPClassifier(**({"width": 8, "epochs": 1, "base_learners": "none", "settings": settings} | parameters))
 
 
 @pytest.fixture(scope="module")

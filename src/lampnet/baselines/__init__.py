@@ -51,7 +51,7 @@ class Entry:
 
 
 REGISTRY: dict[str, Entry] = {
-    "constant": Entry("label frequencies", "constant", "LabelFrequencies", "features"),
+    "constant": Entry("label priors", "constant", "LabelFrequencies", "features"),
     "logistic": Entry("one-vs-rest logistic regression", "linear", "OneVsRestLogistic", "features"),
     "svm": Entry("one-vs-rest linear SVM", "linear", "OneVsRestSVM", "features"),
     "chain": Entry("classifier chain", "chain", "ClassifierChain", "features"),

@@ -1,4 +1,4 @@
-"""The constant guess: every row gets the label frequencies of the training rows."""
+"""The constant guess: every row gets the label priors of the training rows."""
 
 from __future__ import annotations
 

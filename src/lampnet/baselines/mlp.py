@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, mean_of_nodes, train
 from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.baselines.tuning import mean_f1
-from lampnet.inputs.nodes import NodeBatch, NodeRows
-from lampnet.loss import lamp_loss
+from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.training.loss import lamp_loss
 
 
 class _Network(nn.Module):
@@ -72,7 +72,7 @@ class EmbeddingMLP:
             torch.manual_seed(self.seed)
             make: Any = self.embedding or (lambda width: PlainEmbedding(X, width))
             self.network_ = _Network(make(self.width), self.width, Y.shape[1], self.dropout)
-            # The last layer starts at the label frequencies, so that no epoch is spent on finding them.
+            # The last layer starts at the label priors, so that no epoch is spent on finding them.
             frequency = (np.nansum(Y, axis=0) + 0.5) / ((~np.isnan(Y)).sum(axis=0) + 1.0)
             last: Any = self.network_.layers[-1]
             with torch.no_grad():

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.errors import TrainingDiverged
-from lampnet.inputs.nodes import NodeBatch, NodeRows
 
 #: width -> a module from NodeBatch to (z_BSD, present_BS, edge types or None), as `Encoder.embedding`
 MakeEmbedding = Callable[[int], nn.Module]
@@ -82,7 +82,7 @@ def train(
 ) -> list[dict[str, float]]:
     """Adam until `validate` (higher is better) no longer rises; the best epoch's weights are kept."""
     rng = np.random.default_rng(seed)
-    optimiser = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
     best_score, best_state, since = -np.inf, _copy(network), 0
     history: list[dict[str, float]] = []
     began = time.monotonic()
@@ -93,10 +93,10 @@ def train(
             loss = loss_of(index)
             if not torch.isfinite(loss):
                 raise TrainingDiverged(f"the loss became {loss.item()} in epoch {epoch + 1}; lower the learning rate")
-            optimiser.zero_grad(set_to_none=True)
+            optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(network.parameters(), 5.0)
-            optimiser.step()
+            optimizer.step()
             total, count = total + float(loss.detach()) * len(index), count + len(index)
         network.eval()
         with torch.inference_mode():

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, train
 from lampnet.baselines.rows import check_labels, held_out_tenth
+from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.errors import ConfigError
-from lampnet.inputs.nodes import NodeBatch, NodeRows
 
 
 class _Network(nn.Module):

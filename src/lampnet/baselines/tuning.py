@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from lampnet.decision import choose_paper_thresholds
-from lampnet.metrics import METRICS
+from lampnet.evaluation.choose_rules import choose_paper_thresholds
+from lampnet.evaluation.metrics import METRICS
 
 #: Inverse strengths of regularisation that linear models try.
 STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)

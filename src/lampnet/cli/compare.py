@@ -62,11 +62,11 @@ def command(
     """Train several methods on the same rows and say which is best, also when that is not LaMP."""
     from rich.console import Console
 
-    from lampnet.duration import seconds_of
     from lampnet.experiments.compare import DEFAULT_METHODS, compare, sentences, verdicts
     from lampnet.experiments.material import open_material
     from lampnet.experiments.systems import SYSTEMS, chosen_systems
-    from lampnet.training import Stopped
+    from lampnet.runtime.durations import seconds_of
+    from lampnet.training.trainer import Stopped
 
     if decisions not in ("best", "paper"):
         raise ConfigError(f"--decisions {decisions!r} must be best or paper")

@@ -19,8 +19,8 @@ def list_names(
     data_root: DataRoot = None, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
 ) -> None:
     """The data sets that have a name, and whether their files are here."""
-    from lampnet.readers import NAMES, describe
-    from lampnet.readers.registry import data_root as chosen_root
+    from lampnet.readers.named.registry import NAMES, describe
+    from lampnet.readers.named.registry import data_root as chosen_root
 
     root = chosen_root(data_root)
     found = {}
@@ -63,7 +63,7 @@ def info(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Rows, labels and features of a data set, and how often each label occurs."""
-    from lampnet.readers.statistics import label_counts, statistics
+    from lampnet.data.statistics import label_counts, statistics
 
     splits = source_of(name, data_root, labels, columns, on_bad_row=on_bad_row).splits(
         0, None if as_json else typer.echo
@@ -71,8 +71,8 @@ def info(
     found = statistics(splits)
     counts = label_counts(splits.train)
     if as_json:
-        frequencies = dict(zip(splits.train.label_names, map(int, counts), strict=True))
-        typer.echo(json.dumps(found.to_json() | {"train_label_counts": frequencies}))
+        counted = dict(zip(splits.train.label_names, map(int, counts), strict=True))
+        typer.echo(json.dumps(found.to_json() | {"train_label_counts": counted}))
         return
     from rich.console import Console
     from rich.markup import escape
@@ -113,7 +113,7 @@ def fetch_files(
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from lampnet.readers.fetch import fetch
+    from lampnet.readers.named.download import fetch
 
     with Progress(console=Console(stderr=True), transient=True) as bars:
         tasks: dict[str, TaskID] = {}

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from lampnet.duration import duration
+from lampnet.runtime.durations import duration
 
 if TYPE_CHECKING:
     from lampnet.config import TrainingConfig

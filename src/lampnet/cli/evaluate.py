@@ -21,7 +21,7 @@ from lampnet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lampnet.data_source import Source
+    from lampnet.readers.sources import Source
 
 
 def command(
@@ -44,12 +44,12 @@ def command(
     on_bad_row: OnBadRow = "error",
 ) -> None:
     """Score a model: the five metrics, each at its stored threshold. DATA defaults to the training's."""
-    from lampnet import distributed
-    from lampnet.data_source import Source
     from lampnet.errors import DataError
-    from lampnet.matching import as_trained, match_rows
-    from lampnet.scoring import all_scores
-    from lampnet.store import load_model
+    from lampnet.evaluation.scores import all_scores
+    from lampnet.inference.match_schema import as_trained, match_rows
+    from lampnet.persistence.model_folder import load_model
+    from lampnet.readers.sources import Source
+    from lampnet.runtime import distributed
 
     fitted = load_model(model)
     source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
@@ -101,7 +101,7 @@ def command(
 def _part_of_training(known: Any, source: Source) -> str | None:
     """Which part of the training's data this file is; None where it is another, or no file."""
     from lampnet.errors import LampnetError
-    from lampnet.readers.open import find_parts
+    from lampnet.readers.any_format import find_parts
 
     rows, trained_on = Path(source.data), Path(str(known.get("data"))) if isinstance(known, dict) else None
     if trained_on is None or source.named or not rows.is_file():

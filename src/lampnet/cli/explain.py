@@ -11,9 +11,9 @@ import typer
 from lampnet.cli.options import Columns, DataRoot, LabelColumns, ModelArgument, OnBadRow, TextColumn, source_of
 
 if TYPE_CHECKING:
-    from lampnet.data_source import Source
-    from lampnet.dataset import Dataset
-    from lampnet.fitted import FittedModel
+    from lampnet.data.dataset import Dataset
+    from lampnet.inference.predictor import FittedModel
+    from lampnet.readers.sources import Source
 
 
 def command(
@@ -39,9 +39,9 @@ def command(
     on_bad_row: OnBadRow = "error",
 ) -> None:
     """Explain rows: a page to open in a browser, one for the whole set, pictures, and all of it as JSON."""
-    from lampnet.matching import match_rows
-    from lampnet.report.folder import write_folder
-    from lampnet.store import load_model
+    from lampnet.explain.report.folder import write_folder
+    from lampnet.inference.match_schema import match_rows
+    from lampnet.persistence.model_folder import load_model
 
     chosen = None if rows is None else row_numbers(rows)
     fitted = load_model(model)
@@ -60,9 +60,9 @@ def command(
 
 def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
     """The rows, read as the training's were; without labels where the training's label columns are not there."""
-    from lampnet.matching import as_trained
-    from lampnet.readers.alignment import NoLabels
-    from lampnet.readers.table_columns import MissingColumn
+    from lampnet.data.schema import NoLabels
+    from lampnet.inference.match_schema import as_trained
+    from lampnet.readers.column_roles import MissingColumn
 
     def read(unlabelled: bool) -> Dataset:
         said = None if unlabelled else lambda sentence: typer.echo(sentence, err=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lampnet.duration import seconds_of as seconds_of
 from lampnet.errors import ConfigError
+from lampnet.runtime.durations import seconds_of as seconds_of
 
 if TYPE_CHECKING:
-    from lampnet.data_source import Source
+    from lampnet.readers.sources import Source
 
 DataArgument = Annotated[
     str | None,
@@ -63,7 +63,7 @@ def source_of(
     on_bad_row: str = "error",
 ) -> Source:
     """The data that these options name."""
-    from lampnet.data_source import DEFAULT, Source
+    from lampnet.readers.sources import DEFAULT, Source
 
     if on_bad_row not in ("error", "skip"):
         raise ConfigError(f"--on-bad-row {on_bad_row!r} must be error or skip")
@@ -78,7 +78,7 @@ def source_of(
 def source_arguments(source: Source) -> list[str]:
     """The arguments that name this data, for a command that is printed.
 
-    >>> from lampnet.data_source import Source
+    >>> from lampnet.readers.sources import Source
     >>> source_arguments(Source(data="my films.csv", columns={"text": "plot"}, on_bad_row="skip"))
     ['my films.csv', '--columns', 'text=plot', '--on-bad-row', 'skip']
     """

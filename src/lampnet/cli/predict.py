@@ -47,12 +47,12 @@ def command(
     on_bad_row: OnBadRow = "error",
 ) -> None:
     """Predict label sets: {"id", "labels", "scores"} a line, scores of these labels and the next five."""
-    from lampnet import distributed
     from lampnet.errors import ConfigError, did_you_mean
-    from lampnet.matching import as_trained, match_rows
-    from lampnet.metrics import METRICS
-    from lampnet.row_stream import pieces
-    from lampnet.store import load_model
+    from lampnet.evaluation.metrics import METRICS
+    from lampnet.inference.match_schema import as_trained, match_rows
+    from lampnet.persistence.model_folder import load_model
+    from lampnet.readers.row_chunks import chunks
+    from lampnet.runtime import distributed
 
     if metric not in METRICS:
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
@@ -64,31 +64,31 @@ def command(
     with distributed.joined() as team:
         fitted = load_model(model)
         if precision != "float32" or candidates is not None:
-            from lampnet.committee import made_ready
+            from lampnet.model.ensemble import made_ready
 
             fitted.network = made_ready(fitted.network, precision, candidates)
         source = as_trained(fitted, source, unlabelled=True)
         rule = fitted.decisions.best[metric]
         done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
         empty = 0
-        stream = pieces(source, split, fitted.config.training.seed, done, notice=_say if team.leads else None)
+        stream = chunks(source, split, fitted.config.training.seed, done, notice=_say if team.leads else None)
         first = next(stream, None)  # a mistake in the input must not empty the file
         with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
             while first is not None:
-                piece = match_rows(fitted, _unlabelled(first))
-                if piece.kind in ("wordset", "text"):
-                    empty += int((fitted.encoder.encode(piece.rows).lengths() == 0).sum())
-                proba = fitted.proba(piece.rows, piece.row_edges)
-                ids = piece.ids or tuple(str(done + i) for i in range(len(piece)))
+                chunk = match_rows(fitted, _unlabelled(first))
+                if chunk.kind in ("wordset", "text"):
+                    empty += int((fitted.encoder.encode(chunk.rows).lengths() == 0).sum())
+                proba = fitted.proba(chunk.rows, chunk.row_edges)
+                ids = chunk.ids or tuple(str(done + i) for i in range(len(chunk)))
                 for line in _lines(ids, fitted.label_names, proba, rule.apply(proba)):
                     sink.write(line + "\n")
                 sink.flush()  # whatever happens next, these rows are kept
-                done += len(piece)
+                done += len(chunk)
                 first = next(stream, None)
         if empty and team.leads:
             print(
                 f"lampnet: warning: {empty} row(s) had nothing that the model knows and were predicted from the "
-                "label frequencies",
+                "label priors",
                 file=sys.stderr,
             )
 

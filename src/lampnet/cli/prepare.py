@@ -43,8 +43,8 @@ def command(
     import sys
 
     from lampnet.config import Config
-    from lampnet.prepared_source import prepare_source
-    from lampnet.shards import open_prepared
+    from lampnet.pipeline.mapped_rows import open_prepared
+    from lampnet.pipeline.prepare_source import prepare_source
 
     def say(sentence: str) -> None:
         print(sentence, file=sys.stderr)

@@ -55,12 +55,12 @@ def command(
     from rich.console import Console
 
     from lampnet.cli.compare import typed_settings
-    from lampnet.duration import seconds_of
     from lampnet.errors import ConfigError
     from lampnet.experiments.reproduce import plan, reproduce
     from lampnet.experiments.results_page import write_page
     from lampnet.experiments.time_limit import stoppable
-    from lampnet.training import Stopped
+    from lampnet.runtime.durations import seconds_of
+    from lampnet.training.trainer import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -20,7 +20,7 @@ from lampnet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lampnet.run_folder import Run
+    from lampnet.pipeline.run import Run
 
 
 def command(
@@ -71,9 +71,9 @@ def command(
 ) -> int:
     """Train a model and write it to a folder."""
     from lampnet.config import Config
-    from lampnet.duration import seconds_of
     from lampnet.errors import CheckpointError
-    from lampnet.run_folder import Run, feature_steps, holds_run
+    from lampnet.pipeline.run import Run, feature_steps, holds_run
+    from lampnet.runtime.durations import seconds_of
 
     if resume and data is None and not holds_run(out):
         raise CheckpointError(f"{out} holds no training to resume; check the folder, or give DATA to train there")
@@ -103,10 +103,10 @@ def _train(asked: Run, out: Path, how: dict[str, bool], quiet: bool) -> int:
 
     from rich.console import Console
 
-    from lampnet import distributed
     from lampnet.cli.display import TrainingDisplay, score_table
-    from lampnet.run_folder import train_into
-    from lampnet.training import Stopped
+    from lampnet.pipeline.run import train_into
+    from lampnet.runtime import distributed
+    from lampnet.training.trainer import Stopped
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:

@@ -53,9 +53,9 @@ def command(
 
     from rich.console import Console
 
-    from lampnet.duration import seconds_of
     from lampnet.experiments.tune import BEST, tune
-    from lampnet.training import Stopped
+    from lampnet.runtime.durations import seconds_of
+    from lampnet.training.trainer import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -31,10 +31,10 @@ from lampnet.experiments.bench_rivals import batching, rivals
 from lampnet.experiments.bench_start import first_prediction, start_up
 from lampnet.experiments.bench_timing import apart, in_turns, interleaved, medians, ratio
 from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
-from lampnet.kept_memory import keep_memory
-from lampnet.prediction import rows_a_batch
-from lampnet.prepared import prepared
-from lampnet.quantise import WORTH_IT, Int8Linear, quantised
+from lampnet.inference.logits import rows_a_batch
+from lampnet.model.kernels.int8 import WORTH_IT, Int8Linear, quantised
+from lampnet.model.kernels.prediction_layout import prepared
+from lampnet.runtime.allocator import keep_memory
 
 WIDTHS = (128, 256, 512)
 TRAIN_ROWS = 32
@@ -120,7 +120,7 @@ class _Products:
 
 def measure_training(shape: Shape, width: int, seconds: float, rows: int = TRAIN_ROWS) -> dict[str, Any]:
     """Training steps of one shape at one width beside the plain torch network."""
-    config = ModelConfig(width=width, evidence=())
+    config = ModelConfig(width=width, base_learners=())
 
     def lampnet_step() -> Callable[[], None]:
         keep_memory()  # as the trainer does
@@ -152,7 +152,7 @@ def measure_prediction(shape: Shape, width: int, seconds: float, rows: int = TRA
     The plain network is given all rows at once, as its user would; "kept" is the same in a process that keeps its
     memory as lampnet's does.
     """
-    config = ModelConfig(width=width, evidence=())
+    config = ModelConfig(width=width, base_learners=())
     small = min(rows, rows_a_batch(lamp(config, shape)))
     while rows % small:
         small -= 1
@@ -161,8 +161,8 @@ def measure_prediction(shape: Shape, width: int, seconds: float, rows: int = TRA
         keep_memory()  # as `predict_logits` does
         network = lamp(config, shape).eval()
         ready = quantised(network, nodes=MANY) if int8 else prepared(network, nodes=MANY)
-        pieces = [random_batch(shape, small, seed)[0] for seed in range(rows // small)]
-        return prediction(ready, lambda: [ready(piece, last_only=True) for piece in pieces])
+        chunks = [random_batch(shape, small, seed)[0] for seed in range(rows // small)]
+        return prediction(ready, lambda: [ready(chunk, final_stage_only=True) for chunk in chunks])
 
     def torch_rows(kept: bool) -> Callable[[], None]:
         if kept:
@@ -232,9 +232,9 @@ def sentence(line: dict[str, Any]) -> str:
 
 def latency(rows: int) -> dict[str, Any]:
     """One row at a time at Bibtex's shape, milliseconds."""
-    model = lamp(ModelConfig(evidence=()), SHAPES[0])
+    model = lamp(ModelConfig(base_learners=()), SHAPES[0])
     batch, _ = random_batch(SHAPES[0], 1)
-    action = prediction(model, lambda: model(batch, last_only=True))
+    action = prediction(model, lambda: model(batch, final_stage_only=True))
     times = interleaved({"row": action}, seconds=20, most_rounds=rows)["row"]
     cuts = quantiles(times, n=20)
     return {"p50_ms": 1e3 * cuts[9], "p95_ms": 1e3 * cuts[18], "rows": len(times)}

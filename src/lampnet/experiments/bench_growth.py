@@ -14,8 +14,8 @@ from scipy import sparse
 
 from lampnet.config import ModelConfig
 from lampnet.experiments import bench_networks as networks
-from lampnet.label_attention import LabelGraph
-from lampnet.prepared import prepared
+from lampnet.model.kernels.prediction_layout import prepared
+from lampnet.model.label_edges import LabelGraph
 
 WORDS = 5000
 
@@ -42,7 +42,7 @@ def measure(
         receivers = np.repeat(np.arange(labels), edges_a_label)
         pairs = sparse.csr_matrix((np.ones(len(heard), dtype=np.int8), (receivers, heard)), shape=(labels, labels))
         graph = LabelGraph("given", sparse.csr_matrix(pairs + sparse.identity(labels, dtype=np.int8)), labels)
-    config = ModelConfig(width=width, candidates=candidates, evidence=())
+    config = ModelConfig(width=width, candidates=candidates, base_learners=())
     shape = networks.Shape("growth", labels, nodes, WORDS, min(5.0, labels / 10))
     model = networks.lamp(config, shape, graph)
     batch, truth = networks.random_batch(shape, rows)
@@ -52,7 +52,7 @@ def measure(
     if train:
         action = networks.training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
-        action = networks.prediction(model, lambda: model(batch, last_only=True))
+        action = networks.prediction(model, lambda: model(batch, final_stage_only=True))
     clock = time.process_time if threads == 1 else time.perf_counter
     began = clock()
     action()

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.config import ModelConfig
-from lampnet.inputs.nodes import NodeBatch
-from lampnet.inputs.wordset import WordVectors
-from lampnet.label_attention import LabelGraph
-from lampnet.loss import lamp_loss
-from lampnet.model import LaMP
+from lampnet.encoders.nodes import NodeBatch
+from lampnet.encoders.wordset import WordVectors
+from lampnet.model.label_edges import LabelGraph
+from lampnet.model.lamp import LaMP
+from lampnet.training.loss import lamp_loss
 
 
 @dataclass(frozen=True)
@@ -105,15 +105,15 @@ def training_step(
 ) -> Callable[[], None]:
     """One whole step as training takes it: loss, gradients, clip, AdamW, running average."""
     weights = [p for p in network.parameters() if p.requires_grad]
-    optimiser = torch.optim.AdamW(weights, lr=1e-4, fused=True)
+    optimizer = torch.optim.AdamW(weights, lr=1e-4, fused=True)
     average = [p.detach().clone() for p in weights]
 
     def step() -> None:
         network.train()
         lamp_loss(stages(), truth(), 0.2).backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(weights, 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         with torch.no_grad():
             torch._foreach_lerp_(average, [p.detach() for p in weights], 0.003)
 

@@ -20,30 +20,31 @@ DECODER_EPOCHS = 4
 def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
     from lampnet.baselines import baseline
-    from lampnet.fitted import build_member
-    from lampnet.inputs import make_encoder
-    from lampnet.prediction import Examples, predict_logits
-    from lampnet.readers import load
+    from lampnet.encoders import make_encoder
+    from lampnet.inference.examples import Examples
+    from lampnet.inference.logits import predict_logits
+    from lampnet.model.build import build_member
+    from lampnet.readers.named.registry import load
 
     try:
         splits = load("bibtex")
     except DataError as absent:
         return {"skipped": str(absent)}
-    config = Config.preset("fast").updated({"model.evidence": "none"})
+    config = Config.preset("fast").updated({"model.base_learners": "none"})
     encoder = make_encoder("wordset", config.input).fit(splits.train.rows, splits.train.feature_names)
     X, Y = splits.train.rows[:FIT_ROWS], splits.train.indicator()[:FIT_ROWS]
     nodes = encoder.encode(X)
     test = encoder.encode(splits.train.rows[-TEST_ROWS:]).take(np.arange(TEST_ROWS))
     features, test_features = encoder.linear_features(X), encoder.linear_features(splits.train.rows[-TEST_ROWS:])
     network = build_member(config, Y.shape[1], encoder, None)
-    pieces = np.array_split(np.argsort(nodes.lengths()), FIT_ROWS // 32)
+    chunks = np.array_split(np.argsort(nodes.lengths()), FIT_ROWS // 32)
     state: dict[str, Any] = {}
     learn = Examples(nodes=nodes, targets=Y)
 
     step = training_step(network, lambda: network(state["batch"]).stages, lambda: state["truth"])
 
     def lampnet_epoch() -> None:
-        for rows in pieces:
+        for rows in chunks:
             state["batch"], state["truth"] = learn.nodes.batch(rows), learn.truth(rows)
             step()
 
@@ -84,18 +85,18 @@ def rivals(say: Callable[[str], None]) -> dict[str, Any]:
 
 def batching() -> dict[str, Any]:
     """Padding of length buckets on Reuters, and the share of a training step that making batches takes."""
-    from lampnet.batching import padding_share, shuffled_batches
-    from lampnet.dropout import RandomBytes
-    from lampnet.fitted import build_member
-    from lampnet.inputs import make_encoder
-    from lampnet.prediction import Examples
-    from lampnet.readers import load
+    from lampnet.encoders import make_encoder
+    from lampnet.inference.examples import Examples
+    from lampnet.model.build import build_member
+    from lampnet.readers.named.registry import load
+    from lampnet.runtime.random_bytes import RandomBytes
+    from lampnet.training.batches import padding_share, shuffled_batches
 
     try:
         splits = load("reuters21578")
     except DataError as absent:
         return {"skipped": str(absent)}
-    config = Config.preset("fast").updated({"model.evidence": "none"})
+    config = Config.preset("fast").updated({"model.base_learners": "none"})
     rows = splits.train.rows[:2048]
     encoder = make_encoder(splits.train.kind, config.input).fit(rows, splits.train.feature_names)
     examples = Examples(nodes=encoder.encode(rows), targets=splits.train.indicator()[: len(rows)])
@@ -107,7 +108,7 @@ def batching() -> dict[str, Any]:
     def make() -> None:
         rows = batches[state["at"] % len(batches)]
         state["at"] += 1
-        state["batch"] = examples.nodes.batch(rows).thinned(config.model.node_dropout, random)
+        state["batch"] = examples.nodes.batch(rows).with_node_dropout(config.model.node_dropout, random)
         state["truth"] = examples.truth(rows)
 
     make()

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import RANKING, Say, run
 from lampnet.experiments.systems import SYSTEMS, check_settings, chosen_systems
 from lampnet.experiments.time_limit import stoppable
-from lampnet.metrics import METRICS
 
 #: What `lampnet compare` runs when nothing is asked for: what a user would try, quickest first.
 DEFAULT_METHODS = ("constant", "logistic", "svm", "mlknn", "forest", "chain", "mlp", "lamp")

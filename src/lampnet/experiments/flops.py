@@ -1,7 +1,7 @@
 """The floating-point operations that the equations need, a row; one multiply-and-add counts as two.
 
 Counted are the matrix products, scores, weighted sums and readouts. Norms, softmax, dropout and the
-optimiser are not: what they take is time lost, and shows in the utilisation.
+optimizer are not: what they take is time lost, and shows in the utilisation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
     nodes : S
     edges_a_label : labels heard by each in a sparse graph; 0 for all of them
 
-    >>> small = ModelConfig(width=2, heads=1, steps=1, evidence=())
+    >>> small = ModelConfig(width=2, heads=1, steps=1, base_learners=())
     >>> forward_flops(small, labels=3, nodes=5)
     512
     """
@@ -33,7 +33,7 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
         total += labels * d  # the first opinion on every label
     for step in range(config.steps):
         # Before the first message every row asks the same, unless its evidence differs.
-        queries = 0 if step == 0 and not config.evidence and not config.candidates else L * d * d
+        queries = 0 if step == 0 and not config.base_learners and not config.candidates else L * d * d
         total += queries + 2 * S * d * d + 2 * L * S * d + L * (d * d + update)  # MPNN_xy
         total += L * (4 * d * d + 2 * heard * d + update)  # MPNN_yy
         total += 2 * L * d  # both readouts
@@ -43,7 +43,7 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
 def attention_flops(config: ModelConfig, labels: int, nodes: int) -> int:
     """The part of `forward_flops` that is scores and weighted sums between labels and nodes, and among labels.
 
-    >>> attention_flops(ModelConfig(width=2, heads=1, steps=1, evidence=()), labels=3, nodes=5)
+    >>> attention_flops(ModelConfig(width=2, heads=1, steps=1, base_learners=()), labels=3, nodes=5)
     192
     """
     L = min(labels, config.candidates or labels)

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from lampnet.config import Config, InputConfig
-from lampnet.data_source import Source, prior_graph
-from lampnet.dataset import VALIDATION_FRACTION, Dataset, Splits
+from lampnet.data.dataset import Dataset
+from lampnet.data.schema import random_split
+from lampnet.data.splits import VALIDATION_FRACTION, Splits
+from lampnet.encoders import make_encoder
+from lampnet.encoders.nodes import NodeRows, with_edges
 from lampnet.errors import DataError, LampnetError
-from lampnet.fitting import check_training_rows
-from lampnet.inputs import make_encoder
-from lampnet.inputs.nodes import NodeRows, with_edges
-from lampnet.readers.alignment import random_split
+from lampnet.pipeline.fit import check_training_rows
+from lampnet.readers.sources import Source, prior_graph
 
 TEST_FRACTION = 0.1
 PARTS = ("train", "valid", "test")
@@ -128,7 +129,7 @@ def _with_test(splits: Splits, seed: int) -> Splits:
         raise DataError(
             f"{rows.name}: {len(rows)} rows are too few to draw test rows from; give more rows or a test file"
         )
-    if Splits(train=rows).in_order:
+    if Splits(train=rows).serially_correlated:
         first = len(rows) - n_test
         return replace(splits, train=rows.take(np.arange(first)), test=rows.take(np.arange(first, len(rows))))
     drawn = random_split(rows, valid=0, test=n_test, seed=seed)

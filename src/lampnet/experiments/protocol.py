@@ -24,17 +24,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.base_learners.stack import stacked
 from lampnet.baselines import REGISTRY, baseline
 from lampnet.config import Config, folds_for
-from lampnet.decision import Decisions, choose_decisions, choose_paper_thresholds
-from lampnet.evidence import stacked
+from lampnet.data.splits import fold_numbers, parts_of
+from lampnet.evaluation.choose_rules import Decisions, choose_decisions, choose_paper_thresholds
+from lampnet.evaluation.metrics import METRICS, five_metrics
+from lampnet.evaluation.scores import all_scores
 from lampnet.experiments.machine import machine, version
 from lampnet.experiments.material import Material
 from lampnet.experiments.systems import System, baseline_settings, system
 from lampnet.experiments.time_limit import OutOfTime, at_most, in_words
-from lampnet.folds import fold_numbers, parts_of
-from lampnet.metrics import METRICS, five_metrics
-from lampnet.scoring import all_scores
 
 RANKING = ("roc_auc_macro", "roc_auc_micro", "average_precision_macro")
 OWN_SETS = "its own label sets"
@@ -148,7 +148,7 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
 def _run_lamp(
     chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, say: Say
 ) -> Run:
-    from lampnet.fitting import fit
+    from lampnet.pipeline.fit import fit
 
     config = chosen.config(material.prior_graph, settings)
     training = replace(config.training, seed=material.seed)
@@ -175,8 +175,8 @@ def _run_lamp(
     assert model.valid_proba is not None
     assert model.valid_truth is not None
     learned = [p.detach().numpy() for p in model.network.parameters()]
-    if model.evidence is not None:
-        learned += list(model.evidence.arrays().values())
+    if model.stack is not None:
+        learned += list(model.stack.arrays().values())
     return Run(
         valid=model.valid_proba,
         valid_truth=model.valid_truth,
@@ -218,7 +218,7 @@ def _run_baseline(
         tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
         if entry.input == "features":
             X, Y = stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
-            folds = 1 if material.labelled.in_order else folds_for(len(Y))
+            folds = 1 if material.labelled.serially_correlated else folds_for(len(Y))
             if folds > 1:
                 valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)
                 for rest, part in parts_of(fold_numbers(len(Y), folds, material.seed)):

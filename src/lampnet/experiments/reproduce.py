@@ -10,14 +10,14 @@ from typing import Any
 
 from lampnet.baselines import REGISTRY
 from lampnet.config import Config
-from lampnet.data_source import Source
 from lampnet.errors import ConfigError, DataError, LampnetError, did_you_mean
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.protocol import Say, run
 from lampnet.experiments.result_files import file_name, read_result, write_result
 from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_systems
-from lampnet.fitting import settled
-from lampnet.readers.registry import NAMES
+from lampnet.pipeline.fit import settled
+from lampnet.readers.named.registry import NAMES
+from lampnet.readers.sources import Source
 
 #: Data sets in the order in which they are run, and over how many seeds; SIDER's seeds are random splits.
 SEEDS: dict[str, int] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lampnet.errors import FormatError
+from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments import paper_tables
 from lampnet.experiments.compare import SCORES
 from lampnet.experiments.other_tools_section import other_tools_section, read_other_tools
@@ -18,8 +19,7 @@ from lampnet.experiments.speed_table import speed_section
 from lampnet.experiments.systems import SYSTEMS
 from lampnet.experiments.targets import judge
 from lampnet.experiments.trials_section import read_trials, trials_section
-from lampnet.metrics import METRICS
-from lampnet.readers.registry import NAMES, describe
+from lampnet.readers.named.registry import NAMES, describe
 
 #: The metrics in the order of the paper's tables.
 PAPER_ORDER = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy")
@@ -57,7 +57,7 @@ the end.
   expected F1.
 - **maAUC, miAUC, mAP**: area under the ROC curve (mean over labels; all entries together) and mean average
   precision. They need no decision, and show what F1 hides where a constant guess already scores high.
-- The row `constant` guesses the label frequencies for every row: what a score is worth shows only beside it.
+- The row `constant` guesses the label priors for every row: what a score is worth shows only beside it.
 """
 
 

@@ -18,18 +18,19 @@ from typing import Any
 import numpy as np
 
 from lampnet.baselines.seq2seq import Seq2Seq
-from lampnet.data_source import Source
+from lampnet.encoders.nodes import NodeRows
 from lampnet.experiments.machine import machine, version
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.paper_tables import DATASETS, paper_speed
 from lampnet.experiments.protocol import Say
 from lampnet.experiments.result_files import SPEED_FILE, table, write_whole
 from lampnet.experiments.systems import SYSTEMS
-from lampnet.fitted import build_member
-from lampnet.inputs.nodes import NodeRows
-from lampnet.label_graph import label_graph
-from lampnet.prediction import Examples, predict_logits
-from lampnet.training import Trainer
+from lampnet.inference.examples import Examples
+from lampnet.inference.logits import predict_logits
+from lampnet.model.build import build_member
+from lampnet.model.label_graph import label_graph
+from lampnet.readers.sources import Source
+from lampnet.training.trainer import Trainer
 
 #: The data sets of the paper's table that lampnet can measure.
 SPEED_DATASETS = ("bibtex", "reuters21578", "delicious", "sider")
@@ -71,9 +72,9 @@ def measure(
 
     def examples(rows: tuple[NodeRows, np.ndarray]) -> Examples:
         # What the opinions say does not change how long it takes.
-        shape = (*rows[1].shape, len(config.model.evidence))
-        opinions = rng.standard_normal(shape, dtype=np.float32) if config.model.evidence else None
-        return Examples(nodes=rows[0], targets=rows[1], evidence=opinions)
+        shape = (*rows[1].shape, len(config.model.base_learners))
+        opinions = rng.standard_normal(shape, dtype=np.float32) if config.model.base_learners else None
+        return Examples(nodes=rows[0], targets=rows[1], base_logits=opinions)
 
     learn, valid, test = examples(parts["train"]), examples(check), examples(parts["test"])
 

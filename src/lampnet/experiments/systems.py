@@ -63,7 +63,7 @@ _ALL = (
     *(System(name, entry.title) for name, entry in REGISTRY.items()),
     *(_variant(features, graph) for features in ("emb", "fmp") for graph in ("el", "fc", "pr")),
     System("lamp-paper-preset", "LaMP, the paper's settings", "paper"),
-    System("lamp-paper-form", "LaMP without first opinions", "fast", {"model.evidence": ()}),
+    System("lamp-paper-form", "LaMP without first opinions", "fast", {"model.base_learners": ()}),
     System("lamp", "LaMP (lampnet's default)", "fast"),
 )
 

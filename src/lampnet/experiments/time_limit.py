@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from lampnet.interrupts import SIGNALS
-from lampnet.training import Progress, Stopped
+from lampnet.runtime.signals import SIGNALS
+from lampnet.training.trainer import Progress, Stopped
 
 
 class OutOfTime(BaseException):

@@ -17,17 +17,17 @@ from typing import Any
 import numpy as np
 
 from lampnet.baselines.tuning import mean_f1
-from lampnet.config import EVIDENCE, Config
-from lampnet.dataset import VALIDATION_FRACTION, Splits
-from lampnet.decision import choose_paper_thresholds
+from lampnet.config import BASE_LEARNERS, Config
+from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, MissingExtra, TrainingDiverged, did_you_mean
+from lampnet.evaluation.choose_rules import choose_paper_thresholds
+from lampnet.evaluation.metrics import METRICS, ranking_metrics
 from lampnet.experiments.protocol import Say
 from lampnet.experiments.result_files import write_whole
 from lampnet.experiments.time_limit import stoppable
-from lampnet.fitting import fit
-from lampnet.interrupts import signals_collected
-from lampnet.metrics import METRICS, ranking_metrics
-from lampnet.training import Progress, Stopped
+from lampnet.pipeline.fit import fit
+from lampnet.runtime.signals import signals_collected
+from lampnet.training.trainer import Progress, Stopped
 
 JOURNAL = "study.journal"
 BEST = "best.json"
@@ -38,7 +38,7 @@ OBJECTIVES = ("mean_f1", *METRICS, "roc_auc_macro", "average_precision_macro")
 
 _WIDTHS = (64, 128, 192, 256)
 _GRAPHS = ("full", "edgeless", "cooccurrence")
-_EVIDENCE = ("none", *EVIDENCE, "linear,neighbours", "linear,forest", "linear,neighbours,forest")
+_BASE_LEARNERS = ("none", *BASE_LEARNERS, "linear,knn", "linear,forest", "linear,knn,forest")
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class Found:
     def flags(self) -> str:
         """For the command line.
 
-        >>> Found({"model.width": 64, "model.evidence": "none"}, 0.5, None, 3, "mean_f1").flags()
-        '--set model.width=64 --set model.evidence=none'
+        >>> Found({"model.width": 64, "model.base_learners": "none"}, 0.5, None, 3, "mean_f1").flags()
+        '--set model.width=64 --set model.base_learners=none'
         """
         return " ".join(f"--set {name}={value}" for name, value in self.settings.items())
 
@@ -69,7 +69,7 @@ def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, A
     """The settings of one trial, as dotted names; `fixed` ones are not searched."""
     model = base.model
     widths = [width for width in sorted({*_WIDTHS, model.width}) if width % model.heads == 0]
-    evidence = list(dict.fromkeys((*_EVIDENCE, _evidence_text(base))))
+    evidence = list(dict.fromkeys((*_BASE_LEARNERS, _base_learners_text(base))))
     graphs = list(dict.fromkeys((*_GRAPHS, base.label_graph)))
     space: dict[str, Callable[[str], Any]] = {
         "model.width": lambda name: trial.suggest_categorical(name, widths),
@@ -78,7 +78,7 @@ def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, A
         "model.node_dropout": lambda name: trial.suggest_float(name, 0.0, 0.6),
         "training.learning_rate": lambda name: trial.suggest_float(name, 1e-4, 5e-3, log=True),
         "training.weight_decay": lambda name: trial.suggest_float(name, 1e-4, 0.3, log=True),
-        "model.evidence": lambda name: trial.suggest_categorical(name, evidence),
+        "model.base_learners": lambda name: trial.suggest_categorical(name, evidence),
         "label_graph": lambda name: trial.suggest_categorical(name, graphs),
         "training.intermediate_weight": lambda name: trial.suggest_float(name, 0.0, 1.0),
     }
@@ -94,15 +94,15 @@ def defaults(base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
         "model.node_dropout": min(base.model.node_dropout, 0.6),
         "training.learning_rate": min(max(base.training.learning_rate, 1e-4), 5e-3),
         "training.weight_decay": min(max(base.training.weight_decay, 1e-4), 0.3),
-        "model.evidence": _evidence_text(base),
+        "model.base_learners": _base_learners_text(base),
         "label_graph": base.label_graph,
         "training.intermediate_weight": min(base.training.intermediate_weight, 1.0),
     }
     return {name: value for name, value in values.items() if name not in fixed}
 
 
-def _evidence_text(base: Config) -> str:
-    return ",".join(base.model.evidence) or "none"
+def _base_learners_text(base: Config) -> str:
+    return ",".join(base.model.base_learners) or "none"
 
 
 def objective(metric: str, truth: np.ndarray, proba: np.ndarray) -> float:
@@ -155,7 +155,7 @@ def tune(
     fixed = dict(settings or {})
     base = Config.preset("fast").updated(fixed).updated({"training.seed": seed})
     # Trials are judged on the validation rows, so these are not learned from, wherever they came from.
-    rows = replace(splits.with_validation(VALIDATION_FRACTION, seed), test=None, valid_is_drawn=False)
+    rows = replace(splits.with_validation(VALIDATION_FRACTION, seed), test=None, valid_is_sampled=False)
     about: dict[str, Any] = {"data": rows.train.name, "rows": len(rows.train), "metric": metric, "base": base.to_json()}
     # A signal ends the trial in hand at once, but never a line of the journal in the middle.
     with signals_collected() as received:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset, Table
+from lampnet.data.dataset import Dataset, Table
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.arff_header import (
     Attribute,
@@ -25,8 +25,8 @@ from lampnet.readers.arff_header import (
     split_fields,
     unescape,
 )
+from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes
 from lampnet.readers.number_text import LARGEST, NUMBER, Lines, SparseRows, blocks_of_lines, checked_floats, dense_block
-from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
 
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
 _PAIR = rb"\d++[ \t]++" + _VALUE + rb"[ \t]*+"

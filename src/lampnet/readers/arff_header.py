@@ -8,7 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.source import MAX_BYTES, decode, plain_suffix, read_bytes
+from lampnet.readers.files import MAX_BYTES, decode, plain_suffix, read_bytes
 
 _NAME = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{]+))\s*""")
 _FIELD = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"]*?))\s*(?:,|$)""")

@@ -1,4 +1,4 @@
-"""Parquet, Arrow and Feather files: whole, or a piece of the rows at a time; the only file that knows pyarrow.
+"""Parquet, Arrow and Feather files: whole, or a chunk of the rows at a time; the only file that knows pyarrow.
 
 Arrow files are read as the stream that they contain, so files and streams (as Hugging Face's `datasets` writes
 them) are one format here. What a batch says it will decompress to is looked up before it is decompressed.
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lampnet.errors import FormatError, MissingExtra
-from lampnet.readers.source import MAX_BYTES, MAX_DIMENSION, plain_suffix, too_large
-from lampnet.readers.table_columns import EXACT, RawTable
+from lampnet.readers.column_roles import EXACT, RawTable
+from lampnet.readers.files import MAX_BYTES, MAX_DIMENSION, plain_suffix, too_large
 
 _PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
 SUFFIXES = (*_PARQUET, *_ARROW)

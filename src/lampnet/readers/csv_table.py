@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset, Table
+from lampnet.data.dataset import Dataset, Table
+from lampnet.data.dna_bases import encode_bases
+from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import FormatError
-from lampnet.readers.alignment import NoLabels, label_matrix, names_in
 from lampnet.readers.arrow_files import is_arrow, read_arrow
-from lampnet.readers.bases import encode_bases
 from lampnet.readers.cells import CellColumn
+from lampnet.readers.column_roles import ColumnRoles, RawTable, is_missing, number_name, roles_of
 from lampnet.readers.delimited import read_delimited
-from lampnet.readers.known_columns import KnownColumns
-from lampnet.readers.source import MAX_BYTES, plain_stem
-from lampnet.readers.table_columns import ColumnRoles, RawTable, is_missing, number_name, roles_of
+from lampnet.readers.files import MAX_BYTES, plain_stem
+from lampnet.readers.trained_columns import KnownColumns
 
 
 def read_table(

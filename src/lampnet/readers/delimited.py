@@ -17,14 +17,14 @@ import numpy as np
 
 from lampnet.errors import FormatError
 from lampnet.readers.cells import cut_cells
+from lampnet.readers.column_roles import EXACT, RawTable
+from lampnet.readers.files import decode, plain_suffix, read_bytes
 from lampnet.readers.number_fields import number_rows
 from lampnet.readers.number_text import LARGEST, blocks_of_lines, dense_block
-from lampnet.readers.source import decode, plain_suffix, read_bytes
-from lampnet.readers.table_columns import EXACT, RawTable
 
 _FIELD_LIMIT = 1 << 27
 _BLOCK = 1 << 20  # bytes; larger blocks fall out of the processor's cache
-_READERS = 2  # pieces of a table of numbers that are read at the same time
+_READERS = 2  # chunks of a table of numbers that are read at the same time
 
 
 def read_delimited(path: Path, on_bad_row: str, max_bytes: int, as_text: bool = False) -> RawTable:
@@ -52,8 +52,8 @@ def utf8_lines(path: str | Path, raw: bytes) -> bytes:
     raw = raw.removeprefix(b"\xef\xbb\xbf")
     if not raw.isascii():
         try:
-            for piece in _pieces(raw, 1 << 16):
-                piece.decode()
+            for chunk in _pieces(raw, 1 << 16):
+                chunk.decode()
         except UnicodeDecodeError:
             decode(path, raw)  # says where
     return raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in raw else raw
@@ -86,7 +86,7 @@ def _all_numbers(path: Path, raw: bytes, head_end: int) -> RawTable | None:
     signs = np.frombuffer(raw, dtype=np.uint8)[head_end:]
     values = np.empty((np.count_nonzero(signs == ord("\n")), len(names)))
     done = 0
-    # NumPy and pyarrow let go of the interpreter while they work, so that two pieces are read at a time.
+    # NumPy and pyarrow let go of the interpreter while they work, so that two chunks are read at a time.
     with ThreadPoolExecutor(_READERS) as readers:
         for block in readers.map(partial(number_rows, columns=len(names)), _pieces(raw, _BLOCK, head_end)):
             if block is None or (block >= EXACT).any() or (block <= -EXACT).any():

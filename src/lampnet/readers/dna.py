@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset, Splits
+from lampnet.data.dataset import Dataset
+from lampnet.data.dna_bases import CODES, encode_bases
+from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.bases import CODES, encode_bases
-from lampnet.readers.source import MAX_BYTES, read_bytes, read_text
+from lampnet.readers.files import MAX_BYTES, read_bytes, read_text
 
 _ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI")
 

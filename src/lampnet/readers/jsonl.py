@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset
+from lampnet.data.dataset import Dataset
+from lampnet.data.dna_bases import encode_bases
+from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.alignment import NoLabels, label_matrix, names_in
-from lampnet.readers.bases import encode_bases
+from lampnet.readers.files import MAX_BYTES, decode, plain_stem, read_bytes
 from lampnet.readers.number_text import LARGEST
-from lampnet.readers.source import MAX_BYTES, decode, plain_stem, read_bytes
 
 _KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
 
@@ -69,7 +69,7 @@ def read_jsonl_lines(
     first_row: int = 0,
     unlabelled: bool = False,
 ) -> Dataset:
-    """Rows from numbered lines of a JSONL file, so that a long file can be read in pieces.
+    """Rows from numbered lines of a JSONL file, so that a long file can be read in chunks.
 
     `first_row` is the number of rows before these; rows without an "id" are called by their number.
     """

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.source import read_text
+from lampnet.readers.files import read_text
 
 
 def _edges(pairs: Iterable[tuple[int, int]]) -> np.ndarray:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from lampnet.dataset import Dataset
+from lampnet.data.dataset import Dataset
+from lampnet.data.schema import label_matrix
 from lampnet.errors import FormatError
-from lampnet.readers.alignment import label_matrix
+from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes
 from lampnet.readers.number_text import SparseRows, add_colon_pairs, blocks_of_lines
-from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
 
 
 def read_libsvm(

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset
+from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
+from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes
 from lampnet.readers.mat5 import read_matrices
 from lampnet.readers.matrices import dataset_of
-from lampnet.readers.source import MAX_BYTES, plain_stem, read_bytes
 
 _X = ("x", "data", "features", "fea")
 _Y = ("y", "target", "targets", "labels", "gnd", "label")

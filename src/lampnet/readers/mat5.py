@@ -107,8 +107,8 @@ def _numbers(path: Path, part: tuple[int, bytes], order: str) -> np.ndarray:
 def _sparse_matrix(path: Path, parts: list[np.ndarray], shape: tuple[int, ...]) -> sparse.csr_matrix:
     rows, starts, values = parts
     used = int(starts[-1]) if len(starts) else -1
-    in_order = len(starts) == shape[1] + 1 and starts[0] == 0 and not (np.diff(starts.astype(np.int64)) < 0).any()
-    if not in_order or not 0 <= used <= min(len(rows), len(values)):
+    ordered = len(starts) == shape[1] + 1 and starts[0] == 0 and not (np.diff(starts.astype(np.int64)) < 0).any()
+    if not ordered or not 0 <= used <= min(len(rows), len(values)):
         raise FormatError(path, "the MATLAB file is damaged (the columns of a sparse matrix do not fit its entries)")
     rows, values = rows[:used].astype(np.int64), values[:used]
     if used and (rows.min() < 0 or rows.max() >= shape[0]):

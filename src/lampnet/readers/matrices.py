@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset
+from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
 from lampnet.readers.number_text import LARGEST
 

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset
+from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
+from lampnet.readers.files import MAX_BYTES, MAX_DIMENSION, plain_stem
 from lampnet.readers.matrices import dataset_of
-from lampnet.readers.source import MAX_BYTES, MAX_DIMENSION, plain_stem
 
 _X = ("x", "features", "data", "x_train")
 _Y = ("y", "labels", "target", "targets", "y_train")

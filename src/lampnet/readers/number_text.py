@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import FormatError
-from lampnet.readers.source import MAX_DIMENSION
+from lampnet.readers.files import MAX_DIMENSION
 
 NUMBER = rb"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
 #: Rows are kept as float32; what is larger would become infinite.
@@ -44,7 +44,7 @@ def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"", keep_emp
     while start < len(body):
         end = body.find(b"\n", min(start + _BLOCK, len(body)))
         end = len(body) if end < 0 else end + 1
-        # The piece after a closing line feed is not a line.
+        # The chunk after a closing line feed is not a line.
         lines = [text.strip() for text in body[start : end - (body[end - 1 : end] == b"\n")].split(b"\n")]
         kept = [
             (text, number)

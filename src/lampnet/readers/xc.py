@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from lampnet.dataset import Dataset
+from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
+from lampnet.readers.files import MAX_BYTES, MAX_DIMENSION, plain_stem, read_bytes
 from lampnet.readers.libsvm import split_labels
 from lampnet.readers.number_text import SparseRows, add_colon_pairs, blocks_of_lines
-from lampnet.readers.source import MAX_BYTES, MAX_DIMENSION, plain_stem, read_bytes
 
 
 def header_of(raw: bytes) -> tuple[int, int, int] | None:

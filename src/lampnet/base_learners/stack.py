@@ -1,0 +1,95 @@
+"""Cheap first opinions for every label, which the label nodes start from.
+
+An learner is a quick model on an input's linear features. The network must not learn to trust an
+overfitted learner, so the training rows get out-of-fold opinions: each row is judged by a model
+that never saw it. Opinions are logits, centred a label and scaled to unit spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.knn import KNNLearner
+from lampnet.base_learners.linear import LinearLearner
+from lampnet.base_learners.protocol import BaseLearner, Features
+from lampnet.errors import ModelFolderError
+
+LEARNERS: dict[str, type[Any]] = {"linear": LinearLearner, "knn": KNNLearner, "forest": ForestLearner}
+
+
+class Stack:
+    """The opinions named in the settings, on one scale.
+
+    >>> X = np.array([[0.0, 1.0], [1.0, 0.0]] * 10, dtype=np.float32)
+    >>> Y = np.array([[0.0], [1.0]] * 10, dtype=np.float32)
+    >>> stack = Stack(["linear"])
+    >>> stack.fit(X, Y, seed=0).shape
+    (20, 1, 1)
+    >>> bool(stack.of(X)[1, 0, 0] > stack.of(X)[0, 0, 0])
+    True
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = tuple(names)
+        self.learners: list[BaseLearner] = [LEARNERS[name]() for name in self.names]
+        self.centre = np.zeros((0, len(self.names)), dtype=np.float32)
+        self.spread = np.ones(len(self.names), dtype=np.float32)
+
+    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
+        """Learn every learner; return what the training rows get, out-of-fold, float32 (n, L, K)."""
+        logits = np.stack([learner.fit(X, Y_nL, seed, fold_n) for learner in self.learners], axis=-1)
+        self.centre = logits.mean(axis=0)
+        self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
+        return self._scaled(logits)
+
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+        """Learn again from more rows (training and validation together, once every choice is made);
+        the scale stays, so that the network hears the opinions as it was trained to."""
+        for learner in self.learners:
+            learner.refit(X, Y_nL, seed)
+
+    def of(self, X: Features) -> np.ndarray:
+        """What new rows get, float32 (n, L, K)."""
+        try:
+            return self._scaled(np.stack([learner.logits(X) for learner in self.learners], axis=-1))
+        except (ValueError, IndexError) as fault:  # only a folder put together from two models gets here
+            raise ModelFolderError(
+                f"the opinions of this model do not fit its input of {X.shape[1]} features ({fault}); train it again"
+            ) from fault
+
+    def _scaled(self, logits: np.ndarray) -> np.ndarray:
+        return ((logits - self.centre) / self.spread).astype(np.float32)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything learned, by name, for the model folder."""
+        named = {"centre": self.centre, "spread": self.spread}
+        for name, learner in zip(self.names, self.learners, strict=True):
+            named.update({f"{name}.{key}": value for key, value in learner.arrays().items()})
+        return named
+
+    @classmethod
+    def restore(cls, names: Sequence[str], arrays: dict[str, np.ndarray]) -> Stack:
+        """Make again what `arrays` described."""
+        stack = cls(names)
+        try:
+            stack.centre, stack.spread = arrays["centre"], arrays["spread"]
+            for name, learner in zip(stack.names, stack.learners, strict=True):
+                own = {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(name + ".")}
+                learner.restore(own)
+        except KeyError as missing:
+            raise ModelFolderError(
+                f"the base learners of this model lacks the array {missing}; train it again"
+            ) from None
+        return stack
+
+
+def stacked(parts: Sequence[Features]) -> Features:
+    """Feature matrices one below the other."""
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_matrix(sparse.vstack(parts))
+    return np.vstack(parts)

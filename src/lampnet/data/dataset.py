@@ -1,0 +1,160 @@
+"""Dataset: where readers and inputs meet.
+
+A reader turns files into a `Dataset`; an input encoder turns its rows into nodes.
+Neither knows the other.
+
+What `rows` holds, by `kind`:
+
+==========  =====================================================================
+wordset     scipy CSR (n, F) float32, the active features and their weights
+text        sequence of n strings
+vector      float array (n, F): one dense vector a row (a single input node)
+columns     `Table`: every column is a node; missing values and categories allowed
+dna         uint8 array (n, W): A, C, G, T, N as 0..4
+molecule    sequence of n SMILES strings
+image       sequence of n items, each a uint8 array (H, W) or (H, W, 3) or a file path
+==========  =====================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.errors import DataError
+
+KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A numeric table with names; a categorical column holds codes into its categories.
+
+    values      float64 (n, C), NaN where a value is missing
+    names       the C column names
+    categories  column number -> the names that its codes 0, 1, ... stand for
+    """
+
+    values: np.ndarray
+    names: tuple[str, ...]
+    categories: dict[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 2 or self.values.shape[1] != len(self.names):
+            raise DataError(
+                f"a table of shape {self.values.shape} came with {len(self.names)} column names; give one name a column"
+            )
+
+    def __len__(self) -> int:
+        return int(self.values.shape[0])
+
+    def __getitem__(self, index: Any) -> Table:
+        return replace(self, values=self.values[index])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """Rows of one input kind with their label sets.
+
+    labels         CSR float32 (n, L): 1 = has it; a stored NaN = unknown; not stored = has it not.
+                   None when the rows carry no labels.
+    label_names    the L names, in the order of the columns
+    feature_names  wordset and vector: the F names, where known
+    ids            a name for each row, where the file has one
+    groups         a split key for each row (DNA: the chromosome), where there is one
+    row_edges      a known feature graph G_xx: for each row an int array (E, 2) of node pairs
+    """
+
+    name: str
+    kind: str
+    rows: Any
+    labels: sparse.csr_matrix | None
+    label_names: tuple[str, ...]
+    feature_names: tuple[str, ...] | None = None
+    ids: tuple[str, ...] | None = None
+    groups: tuple[str, ...] | None = None
+    row_edges: Sequence[np.ndarray] | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise DataError(f"{self.name}: input kind {self.kind!r} is none of {', '.join(KINDS)}")
+        n = len(self)
+        if self.labels is not None and self.labels.shape != (n, len(self.label_names)):
+            raise DataError(
+                f"{self.name}: {n} rows and {len(self.label_names)} label names came with a label "
+                f"matrix of shape {self.labels.shape}; it must have one row a row and one column a label"
+            )
+        for what, values in (("ids", self.ids), ("groups", self.groups), ("row_edges", self.row_edges)):
+            if values is not None and len(values) != n:
+                raise DataError(f"{self.name}: {n} rows came with {len(values)} {what}; give one a row")
+        if len(set(self.label_names)) != len(self.label_names):
+            twice = next(x for x in self.label_names if self.label_names.count(x) > 1)
+            raise DataError(f"{self.name}: the label name {twice!r} occurs twice; label names must differ")
+
+    def __len__(self) -> int:
+        shape = getattr(self.rows, "shape", None)  # sparse matrices refuse len()
+        return int(shape[0]) if shape else len(self.rows)
+
+    def take(self, index: np.ndarray) -> Dataset:
+        """The rows with these numbers, in this order."""
+        index = np.asarray(index)
+
+        def pick(values: Any) -> Any:
+            return None if values is None else tuple(values[i] for i in index)
+
+        rows = self.rows
+        rows = [rows[i] for i in index] if isinstance(rows, (list, tuple)) else rows[index]
+        return replace(
+            self,
+            rows=rows,
+            labels=None if self.labels is None else self.labels[index],
+            ids=pick(self.ids),
+            groups=pick(self.groups),
+            row_edges=pick(self.row_edges),
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Dataset]) -> Dataset:
+        """The rows of several, one below the other; all have the first's kind, labels and features.
+
+        >>> rows = Dataset(name="x", kind="text", rows=list("abc"), labels=None, label_names=())
+        >>> Dataset.joined([rows.take([2]), rows.take([0, 1])]).rows
+        ['c', 'a', 'b']
+        """
+        first = parts[0]
+
+        def chained(name: str) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if any(value is None for value in values) else tuple(chain.from_iterable(values))
+
+        labels = [part.labels for part in parts]
+        return replace(
+            first,
+            rows=_rows_joined([part.rows for part in parts]),
+            labels=None if first.labels is None else sparse.csr_matrix(sparse.vstack(labels)),
+            ids=chained("ids"),
+            groups=chained("groups"),
+            row_edges=chained("row_edges"),
+        )
+
+    def indicator(self) -> np.ndarray:
+        """The labels as a dense float32 (n, L) array, NaN where unknown."""
+        if self.labels is None:
+            raise DataError(f"{self.name}: the rows carry no labels; give data with labels")
+        return np.asarray(self.labels.toarray(), dtype=np.float32)
+
+
+def _rows_joined(rows: Sequence[Any]) -> Any:
+    first = rows[0]
+    if isinstance(first, Table):
+        return replace(first, values=np.concatenate([part.values for part in rows]))
+    if sparse.issparse(first):
+        return sparse.csr_matrix(sparse.vstack(rows))
+    if isinstance(first, np.ndarray):
+        return np.concatenate(rows)
+    return list(chain.from_iterable(rows))

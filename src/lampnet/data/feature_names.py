@@ -1,0 +1,60 @@
+"""n_features_in_ and feature_names_in_ of the estimator: remembered at fit, compared later, as scikit-learn does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
+
+from lampnet.data.dataset import Dataset, Table
+from lampnet.data.from_arrays import as_dataset, column_names, holds_words, in_seconds, is_frame
+from lampnet.errors import DataError
+
+#: kinds of rows that have a fixed number of features
+FEATURED = ("wordset", "vector", "columns")
+NAMES = ("n_features_in_", "feature_names_in_")
+
+
+def keep_features(estimator: Any, seen: Any = None) -> None:
+    """Give the estimator what `seen` remembers of its features, and nothing older."""
+    for name in NAMES:
+        estimator.__dict__.pop(name, None)
+        if seen is not None and name in seen.__dict__:
+            setattr(estimator, name, getattr(seen, name))
+
+
+def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
+    """scikit-learn's own checks for numbers; names and widths remembered (`reset`) or compared."""
+    if kind not in FEATURED:
+        return X
+    if isinstance(X, Table):
+        if reset:
+            estimator.n_features_in_ = len(X.names)
+            estimator.feature_names_in_ = np.array(X.names, dtype=object)
+        return X
+    if is_frame(X):
+        column_names(X)
+    if is_frame(X) or (kind == "columns" and holds_words(X)):
+        _check_feature_names(estimator, X, reset=reset)
+        _check_n_features(estimator, X, reset=reset)
+        return X
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        X = in_seconds(X)
+    finite: Any = "allow-nan" if kind == "columns" else True
+    return validate_data(
+        estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype="numeric", ensure_all_finite=finite
+    )
+
+
+def rows_for(estimator: Any, X: Any) -> Dataset:
+    """X as rows for the fitted model; a table's columns by place, because their names have been compared."""
+    encoder = estimator.model_.encoder
+    data = as_dataset(checked(estimator, X, encoder.kind, reset=False), encoder.kind)
+    if encoder.kind != "columns" or (isinstance(X, Table) and hasattr(estimator, "feature_names_in_")):
+        return data  # a Table's columns are found by name, in any order
+    if len(data.rows.names) != len(encoder.names):
+        raise DataError(f"X has {len(data.rows.names)} columns, the model was fitted with {len(encoder.names)}")
+    # Where one side has no names, or numbers for names, scikit-learn has warned.
+    return replace(data, rows=replace(data.rows, names=encoder.names))

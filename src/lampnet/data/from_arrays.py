@@ -1,0 +1,305 @@
+"""What scikit-learn users hold (arrays, sparse matrices, DataFrames, lists) as the rows of an input kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.data.dataset import KINDS, Dataset, Table
+from lampnet.errors import DataError, did_you_mean
+
+_DNA = re.compile(r"[ACGTNacgtn]{8,}")
+_PICTURE_FILE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
+_LOOK = 200
+#: dense arrays with more columns than this are one vector a row instead of a node a column
+MOST_COLUMNS = 512
+
+
+def kind_of(X: Any, input_kind: str = "auto") -> str:
+    """The input kind of X: as given, or told from its type.
+
+    >>> kind_of(["a text", "another"]), kind_of(np.zeros((3, 5))), kind_of(sparse.csr_matrix((3, 5)))
+    ('text', 'columns', 'wordset')
+    >>> kind_of(["ACGTACGTAA", "TTGACCANNA"]), kind_of(["sea.jpg", "sun.png"]), kind_of([np.zeros((4, 6, 3))])
+    ('dna', 'image', 'image')
+    """
+    _refuse_one(X)
+    if input_kind != "auto":
+        if input_kind not in KINDS:
+            raise DataError(
+                f"input_kind={input_kind!r} is not known; {did_you_mean(str(input_kind), ('auto', *KINDS))}"
+            )
+        return input_kind
+    if sparse.issparse(X):
+        return "wordset"
+    if isinstance(X, Table):
+        return "columns"
+    if is_frame(X):
+        column_names(X)
+        texts = any(_is_text(X.iloc[:, number]) for number in range(X.shape[1]))
+        if X.shape[1] == 1 and texts:
+            return "text"
+        return "columns" if texts or X.shape[1] <= MOST_COLUMNS else "vector"
+    if _may_be_strings(X):
+        sample = list(islice((value for value in _flat(X) if not is_missing(value)), _LOOK))
+        if any(isinstance(value, str) for value in sample):  # `_texts` names the rows that are none
+            return _kind_of_strings([value for value in sample if isinstance(value, str)])
+    if isinstance(X, (list, tuple)) and len(X) and all(_is_picture(row) for row in X[:_LOOK]):
+        return "image"
+    array = _as_array(X)
+    if array.ndim in (3, 4):
+        return "image"
+    return "columns" if array.ndim != 2 or array.shape[1] <= MOST_COLUMNS else "vector"
+
+
+def rows_of(X: Any, kind: str) -> tuple[Any, tuple[str, ...] | None]:
+    """X as the rows of this kind (see `lampnet.data.dataset`), and the feature names it brought."""
+    _refuse_one(X)
+    if kind in ("text", "molecule"):
+        return _texts(X, kind), None
+    if kind == "dna":
+        from lampnet.data.dna_bases import encode_bases
+
+        if isinstance(X, np.ndarray) and X.dtype == np.uint8:
+            return X, None
+        texts = _texts(X, kind)
+        return encode_bases(texts, Path("X"), list(range(1, len(texts) + 1))), None
+    if kind == "image":
+        pictures = isinstance(X, np.ndarray) and X.dtype.kind not in "OUT"
+        return list(X) if pictures else _one_each(X, kind), None
+    names = X.names if isinstance(X, Table) else column_names(X) if is_frame(X) else None
+    if kind == "columns":
+        return table_of(X, names), None
+    values: Any = X if sparse.issparse(X) else _numbers(X)
+    if kind == "wordset":
+        with np.errstate(over="ignore"):  # what becomes infinite is refused with its row by the encoder
+            return sparse.csr_matrix(values, dtype=np.float32), names
+    return np.asarray(values.toarray() if sparse.issparse(values) else values, dtype=np.float64), names
+
+
+def table_of(X: Any, names: tuple[str, ...] | None = None) -> Table:
+    """X as a `Table`; columns of words become codes into their sorted distinct values."""
+    if isinstance(X, Table):
+        return X
+    if not is_frame(X) and not holds_words(X):
+        values = np.asarray(X.toarray() if sparse.issparse(X) else _numbers(X), dtype=np.float64)
+        return Table(values=values, names=names or tuple(f"c{i}" for i in range(values.shape[1])))
+    values = np.full(X.shape, np.nan)
+    categories: dict[int, tuple[str, ...]] = {}
+    for number in range(X.shape[1]):
+        column = X.iloc[:, number] if is_frame(X) else X[:, number]
+        values[:, number], words = _column(column)
+        if words is not None:
+            categories[number] = words
+    return Table(values=values, names=names or tuple(f"c{i}" for i in range(X.shape[1])), categories=categories)
+
+
+def row_count(X: Any) -> int:
+    """Rows of X; sparse matrices refuse len()."""
+    _refuse_one(X)
+    return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
+
+
+def row_numbers(rows: Any, n: int) -> list[int] | None:
+    """Row numbers from one number, several, or a mask of the n rows; None for all.
+
+    >>> row_numbers(2, 3), row_numbers([True, False, True], 3)
+    ([2], [0, 2])
+    """
+    if rows is None:
+        return None
+    given = np.atleast_1d(np.asarray(rows))
+    if given.dtype == bool:
+        if given.shape != (n,):
+            raise DataError(f"a mask of shape {given.shape} came for {n} rows; give one True or False a row")
+        given = np.flatnonzero(given)
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+        raise DataError(f"rows={rows!r} are no row numbers; give whole numbers from 0 to {n - 1}, or a mask")
+    return [int(row) for row in given]
+
+
+def as_dataset(X: Any, kind: str, name: str = "X", labels: Any = None, label_names: tuple[str, ...] = ()) -> Dataset:
+    """X and, where given, its labels as a `Dataset`."""
+    rows, names = rows_of(X, kind)
+    return Dataset(name=name, kind=kind, rows=rows, labels=labels, label_names=label_names, feature_names=names)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether X is a pandas DataFrame, or behaves like one."""
+    return hasattr(X, "columns") and hasattr(X, "iloc")
+
+
+def is_missing(value: Any) -> bool:
+    """None, NaN, pandas.NA or NaT; told without importing pandas."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def holds_words(X: Any) -> bool:
+    """Whether X is an object array (n, C) with texts in it, as DataFrame.to_numpy() makes of mixed columns."""
+    if not isinstance(X, np.ndarray) or X.ndim != 2 or X.dtype != object:
+        return False
+    return any(isinstance(value, str) for value in X.ravel())
+
+
+def in_seconds(dates: np.ndarray) -> np.ndarray:
+    """Dates (since 1970) or durations as seconds, float64, whatever their unit; NaN for NaT.
+
+    >>> in_seconds(np.array(["1970-01-02", "NaT"], dtype="datetime64[D]")).tolist()
+    [86400.0, nan]
+    """
+    spans = dates - np.datetime64(0, "s") if dates.dtype.kind == "M" else dates
+    return np.asarray(spans / np.timedelta64(1, "s"), dtype=np.float64)
+
+
+def utf8(name: str) -> bool:
+    """Whether a name can be written to a file: half a character (a lone surrogate) cannot."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refuse_one(X: Any) -> None:
+    if isinstance(X, (str, bytes, Path)):
+        raise DataError(f"one {'path' if isinstance(X, Path) else 'text'} came; give a list of texts, one a row")
+
+
+def column_names(frame: Any) -> tuple[str, ...]:
+    """The names of a DataFrame's columns as text; each must be there once."""
+    names = tuple(map(str, frame.columns))
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"X has two columns called {twice!r}; give every column a name of its own")
+    bad = [name for name in names if not utf8(name)]
+    if bad:
+        raise DataError(f"the column name {bad[0]!r} holds half a character (a lone surrogate); rename the column")
+    return names
+
+
+def _is_text(column: Any) -> bool:
+    if getattr(column.dtype, "kind", "O") in "biufcmM":
+        return False
+    # An object column may hold numbers all the same.
+    return any(isinstance(value, str) for value in column)
+
+
+def _may_be_strings(X: Any) -> bool:
+    """Lists, 1-D arrays (or of one column), pandas Series, Index and arrays; not what holds numbers for sure."""
+    if isinstance(X, np.ndarray):
+        return X.dtype.kind in "OUT" and (X.ndim == 1 or (X.ndim == 2 and X.shape[1] == 1))
+    if getattr(getattr(X, "dtype", None), "kind", "O") in "biufcmM":
+        return False
+    return isinstance(X, (list, tuple)) or (hasattr(X, "__len__") and hasattr(X, "dtype") and hasattr(X, "isna"))
+
+
+def _flat(X: Any) -> Iterable[Any]:
+    return X.ravel() if isinstance(X, np.ndarray) else X
+
+
+def _kind_of_strings(sample: list[str]) -> str:
+    """Windows of DNA and names of picture files say what they are; everything else is text (SMILES too)."""
+    if len(set(sample)) > 1 and len({len(value) for value in sample}) == 1 and all(map(_DNA.fullmatch, sample)):
+        return "dna"
+    if not all(map(_PICTURE_FILE.fullmatch, sample)):
+        return "text"
+    # A sentence may end in a file's name too, but no file is called so.
+    blanks = [value for value in sample if re.search(r"\s", value)]
+    return "image" if not blanks or any(Path(value).is_file() for value in blanks) else "text"
+
+
+def _is_picture(row: Any) -> bool:
+    return isinstance(row, Path) or (isinstance(row, np.ndarray) and row.ndim in (2, 3))
+
+
+def _one_each(X: Any, kind: str) -> list[Any]:
+    """The n things of a list, a Series, a 1-D array, or the only column of a table."""
+    if is_frame(X) or isinstance(X, np.ndarray):
+        if len(X.shape) > 2 or (len(X.shape) == 2 and X.shape[1] != 1):
+            raise DataError(f"rows of kind {kind} are one thing each; a table of shape {X.shape} came: give one column")
+        X = X.iloc[:, 0] if is_frame(X) else X.astype(object).ravel()
+    return list(X)
+
+
+def _texts(X: Any, kind: str) -> list[str]:
+    values = _one_each(X, kind)
+    for row, value in enumerate(values):
+        if not isinstance(value, str):
+            found = "missing" if is_missing(value) else f"{type(value).__name__}, not text"
+            raise DataError(
+                f"row {row} is {found}; rows of kind {kind} are one text each: fill the row in or leave it out"
+            )
+        if kind != "text" and not utf8(value):  # texts are read without it
+            raise DataError(f"row {row} is {value!r}, which holds half a character (a lone surrogate); correct it")
+    return values
+
+
+def _as_array(X: Any) -> np.ndarray:
+    try:
+        return np.asarray(X)
+    except ValueError:
+        raise DataError("the rows of X are of different lengths; give a rectangular array") from None
+
+
+def _numbers(X: Any) -> np.ndarray:
+    """A dense array (n, C) of numbers."""
+    if is_frame(X) and all(getattr(dtype, "kind", "O") in "biuf" for dtype in X.dtypes):
+        return np.asarray(X.to_numpy(dtype=np.float64, na_value=np.nan))
+    if is_frame(X) or isinstance(X, Table):
+        table = X if isinstance(X, Table) else table_of(X, column_names(X))
+        if table.categories:
+            name = table.names[next(iter(table.categories))]
+            raise DataError(f"the column {name!r} of X holds words; give numbers, or use the kind columns")
+        return table.values
+    array = _as_array(X.to_numpy() if hasattr(X, "to_numpy") else X)
+    if array.ndim != 2:
+        raise DataError(f"X has shape {array.shape}; give a table with one row a row. Reshape your data")
+    return array
+
+
+def _number(cell: Any) -> float:
+    """A number as it is, a duration or a date (UTC where it has no zone) as seconds."""
+    if isinstance(cell, timedelta):
+        return cell.total_seconds()
+    if isinstance(cell, date) and not isinstance(cell, datetime):
+        cell = datetime.combine(cell, time())
+    if isinstance(cell, datetime):
+        return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
+    return float(cell)
+
+
+def _column(column: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """One column, a pandas Series or an object array: its numbers (n,), NaN where missing; its words, if any."""
+    kind = getattr(column.dtype, "kind", "O")
+    if kind in "biuf":
+        return column.to_numpy(dtype=np.float64, na_value=np.nan), None
+    if kind in "mM":
+        if kind == "M" and column.dt.tz is not None:
+            column = column.dt.tz_convert(None)
+        return in_seconds(column.to_numpy()), None
+    if kind == "c":
+        raise DataError("Complex data not supported: X must hold real numbers")
+    cells = column.tolist()
+    values = np.full(len(cells), np.nan)
+    known = [row for row, cell in enumerate(cells) if not is_missing(cell)]
+    if not hasattr(column.dtype, "categories") and not any(isinstance(cells[row], str) for row in known):
+        try:
+            values[known] = [_number(cells[row]) for row in known]
+            return values, None
+        except (TypeError, ValueError):
+            pass
+    # Half characters (lone surrogates) cannot be written to a model folder.
+    words = {row: str(cells[row]).encode("utf-8", "replace").decode() for row in known}
+    names = tuple(sorted(set(words.values())))
+    code = {word: i for i, word in enumerate(names)}
+    values[known] = [code[words[row]] for row in known]
+    return values, names

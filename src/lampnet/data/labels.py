@@ -1,0 +1,310 @@
+"""What scikit-learn users call y: an indicator matrix, label sets, or one class a row."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.data.from_arrays import is_frame, is_missing, utf8
+from lampnet.errors import DataError
+
+
+@dataclass(frozen=True)
+class Form:
+    """What y looked like at fit, so that a later y is read in the same way.
+
+    single  one class a row (a 1-D y)
+    sparse  a sparse matrix
+    sets    a list of label sets
+    named   a table whose columns have names
+    """
+
+    single: bool = False
+    sparse: bool = False
+    sets: bool = False
+    named: bool = False
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The labels of the rows.
+
+    labels    CSR float32 (n, L), a stored NaN = unknown
+    classes   the L labels as the caller knows them: names, or column numbers
+    """
+
+    labels: sparse.csr_matrix
+    classes: np.ndarray
+    form: Form
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The classes as text."""
+        return tuple(map(str, self.classes.tolist()))
+
+
+def read_targets(y: Any, n_rows: int) -> Targets:
+    """Tell what y is, and read it.
+
+    >>> read_targets([{"war", "drama"}, {"comedy"}], 2).names
+    ('comedy', 'drama', 'war')
+    >>> read_targets([[0, 1], [1, 0]], 2).classes
+    array([0, 1])
+    >>> read_targets(["a", "b", "a"], 3).form.single
+    True
+    """
+    targets = _read(y, n_rows)
+    bad = [name for name in targets.names if not utf8(name)]
+    if bad:
+        raise DataError(f"the label {bad[0]!r} holds half a character (a lone surrogate); correct its spelling")
+    return targets
+
+
+def _read(y: Any, n_rows: int) -> Targets:
+    if y is None:
+        raise DataError("LaMPClassifier requires y to be passed, but the target y is None")
+    if sparse.issparse(y):
+        return _indicator(y, n_rows, np.arange(y.shape[1]), Form(sparse=True))
+    y = _only_column(y)
+    if is_frame(y):
+        return _indicator(_frame_numbers(y), n_rows, _class_array(list(y.columns)), Form(named=True))
+    y = _values(y)
+    if _are_label_sets(y):
+        return _label_sets(y, n_rows)
+    array = _rectangular(y)
+    if array.dtype.kind == "c":
+        raise DataError("Complex data not supported: y must hold labels")
+    if array.ndim == 2 and array.shape[1] == 1 and not _is_indicator(array):
+        array = array.ravel()  # one class a row, written as a column
+    if array.ndim == 1:
+        return _single(array, n_rows)
+    if array.ndim != 2:
+        raise DataError(f"y should be a 1d array or an indicator matrix; an array of shape {array.shape} came")
+    return _indicator(_numeric(array), n_rows, np.arange(array.shape[1]), Form())
+
+
+def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray:
+    """Labels to score against, dense float32 (n, L + U), in the order of `classes`.
+
+    y is read as the y of training was, whose `form` is given. Labels in sets that training did not have are
+    warned of and become U more columns. The columns of a table are found by their names where the model has
+    names, else by their places.
+
+    >>> indicator_of([[0, 1], [1, 0]], np.arange(2), Form(sets=True), 2).tolist()
+    [[1.0, 1.0], [1.0, 1.0]]
+    """
+    if not sparse.issparse(y):
+        y = _only_column(y)
+        if is_frame(y):
+            return _by_name(y, classes, form, n_rows)
+        y = _values(y)
+        if _are_label_sets(y, sure=form.sets):
+            return _sets_indicator(y, classes, n_rows)
+    read = read_targets(y, n_rows)
+    if read.labels.shape[1] != len(classes):
+        raise DataError(f"y has {read.labels.shape[1]} labels, the model {len(classes)}; they must agree")
+    return np.asarray(read.labels.toarray(), dtype=np.float32)
+
+
+def classes_of(y: Any, n_rows: int) -> np.ndarray:
+    """The classes (n,) to score against, where training had one class a row."""
+    truth = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y).ravel()
+    _check_single(truth, n_rows)
+    return truth
+
+
+def _by_name(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray:
+    read = read_targets(y, n_rows)
+    dense = np.asarray(read.labels.toarray(), dtype=np.float32)
+    known = list(map(str, classes.tolist()))
+    if len(set(read.names)) != len(read.names):
+        twice = next(name for name in read.names if read.names.count(name) > 1)
+        raise DataError(f"y has two columns called {twice!r}; give every label one column")
+    if set(read.names) == set(known):
+        return dense[:, [read.names.index(name) for name in known]]
+    unknown = [name for name in read.names if name not in set(known)]
+    lacking = [name for name in known if name not in set(read.names)]
+    if form.named or form.sets:
+        more = f"the column {unknown[0]!r}, which is no label of the model" if unknown else ""
+        less = f"no column {lacking[0]!r}" if lacking else ""
+        raise DataError(
+            f"y has {' and '.join(filter(None, (more, less)))}; give one column for each of the model's "
+            f"{len(known)} labels, called as in training"
+        )
+    if len(known) != dense.shape[1]:
+        raise DataError(f"y has {dense.shape[1]} labels, the model {len(known)}; they must agree")
+    return dense
+
+
+def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int) -> np.ndarray:
+    rows = _label_rows(y, n_rows)
+    place = {label: i for i, label in enumerate(classes.tolist())}
+    unknown = sorted({label for labels in rows for label in labels} - set(place), key=str)
+    if unknown:
+        shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+        warnings.warn(
+            f"{len(unknown)} label(s) of y were never seen in training and count as missed: {shown}",
+            UserWarning,
+            stacklevel=4,  # the line that called `score`
+        )
+    place |= {label: i for i, label in enumerate(unknown, start=len(classes))}
+    dense = np.zeros((len(rows), len(place)), dtype=np.float32)
+    for row, labels in enumerate(rows):
+        dense[row, [place[label] for label in labels]] = 1.0
+    return dense
+
+
+def _only_column(y: Any) -> Any:
+    """A table of one column that is no indicator is its column: a Series of classes or label sets."""
+    if not is_frame(y) or y.shape[1] != 1:
+        return y
+    column = y.iloc[:, 0]
+    if any(isinstance(label, str) for label in column):
+        return column
+    try:
+        return y if _is_indicator(column.to_numpy(dtype=np.float64, na_value=np.nan)) else column
+    except (TypeError, ValueError):
+        return column
+
+
+def _values(y: Any) -> Any:
+    if hasattr(y, "to_numpy"):
+        return y.to_numpy()
+    return y if hasattr(y, "__len__") else np.asarray(y)  # anything that only offers __array__
+
+
+def _is_label_row(row: Any) -> bool:
+    return isinstance(row, (set, frozenset, list, tuple)) or (isinstance(row, np.ndarray) and row.ndim == 1)
+
+
+def _are_label_sets(y: Any, sure: bool = False) -> bool:
+    """Sets always are; lists, tuples and arrays when they hold text or differ in length, or when it is sure."""
+    if not isinstance(y, (list, tuple)) and not (isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1):
+        return False
+    if any(isinstance(row, (set, frozenset)) for row in y):
+        return True
+    if not all(map(_is_label_row, y)):
+        return False
+    return sure or len({len(row) for row in y}) > 1 or any(isinstance(label, str) for row in y for label in row)
+
+
+def _label_rows(y: Sequence[Any], n_rows: int) -> list[set[Any]]:
+    """A set of labels a row; NumPy's numbers and texts become Python's, which can be stored."""
+    _check_length(len(y), n_rows)
+    rows = []
+    for row, labels in enumerate(y):
+        if not _is_label_row(labels):
+            raise DataError(f"row {row} of y is {labels!r}; give a set or list of labels for every row")
+        try:
+            rows.append({label.item() if isinstance(label, np.generic) else label for label in labels})
+        except TypeError:
+            raise DataError(f"row {row} of y is {labels!r}; labels must be texts or numbers") from None
+    return rows
+
+
+def _class_array(classes: list[Any]) -> np.ndarray:
+    """Labels as an array (L,): whole numbers as int64 where they fit, anything else as it is."""
+    classes = [label.item() if isinstance(label, np.generic) else label for label in classes]
+    if all(type(label) is int and -(2**63) <= label < 2**63 for label in classes):
+        return np.array(classes, dtype=np.int64)
+    return np.fromiter(classes, dtype=object, count=len(classes))
+
+
+def _label_sets(y: Sequence[Any], n_rows: int) -> Targets:
+    rows = _label_rows(y, n_rows)
+    found = set().union(*rows)
+    if not found:
+        raise DataError("no row of y has any label; there is nothing to learn from")
+    try:
+        classes = sorted(found)
+    except TypeError:
+        classes = sorted(found, key=str)
+    if len(set(map(str, classes))) != len(classes):
+        raise DataError("two labels of y read the same as text; give every label one spelling")
+    place = {label: i for i, label in enumerate(classes)}
+    indices = [sorted(place[label] for label in labels) for labels in rows]
+    indptr = np.cumsum([0] + [len(part) for part in indices])
+    flat = np.array([i for part in indices for i in part], dtype=np.int64)
+    labels = sparse.csr_matrix((np.ones(len(flat), dtype=np.float32), flat, indptr), shape=(n_rows, len(classes)))
+    return Targets(labels, _class_array(classes), Form(sets=True))
+
+
+def _single(y: np.ndarray, n_rows: int) -> Targets:
+    _check_single(y, n_rows)
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise DataError("Input y contains NaN or infinity; one class a row cannot be unknown")
+        if (y != np.floor(y)).any():
+            raise DataError(
+                "Unknown label type: continuous. y holds fractions; give classes, label sets or an indicator"
+            )
+    try:
+        classes, place = np.unique(y, return_inverse=True)
+    except TypeError:
+        raise DataError("y mixes texts and numbers; give labels of one type") from None
+    if len(classes) < 2:
+        raise DataError(f"y has only one class ({classes[0]!r}); at least two are needed to tell apart")
+    shape = (n_rows, len(classes))
+    ones = np.ones(n_rows, dtype=np.float32)
+    labels = sparse.csr_matrix((ones, (np.arange(n_rows), place.ravel())), shape=shape)
+    return Targets(labels, classes, Form(single=True))
+
+
+def _indicator(matrix: Any, n_rows: int, classes: np.ndarray, form: Form) -> Targets:
+    _check_length(matrix.shape[0], n_rows)
+    if matrix.shape[1] == 0:
+        raise DataError("y has no column; give at least one label")
+    if form.sparse:
+        labels = sparse.csr_matrix(matrix, dtype=np.float32, copy=True)
+        labels.sum_duplicates()  # an entry stored twice is 2, which the check below must see
+    else:
+        dense = np.asarray(matrix, dtype=np.float32)
+        rows, columns = np.nonzero(dense)  # NaN is not zero, so it is stored
+        labels = sparse.csr_matrix((dense[rows, columns], (rows, columns)), shape=dense.shape)
+    known = labels.data[~np.isnan(labels.data)]
+    if ((known != 0) & (known != 1)).any():
+        raise DataError("y must hold 0, 1 or NaN (unknown) in an indicator matrix; for one class a row give a 1-D y")
+    labels.eliminate_zeros()
+    return Targets(labels, classes, form)
+
+
+def _is_indicator(array: np.ndarray) -> bool:
+    return array.dtype.kind in "biuf" and bool(np.isin(array, (0, 1)).all() or np.isnan(array.astype(float)).any())
+
+
+def _frame_numbers(y: Any) -> np.ndarray:
+    try:
+        return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
+    except (TypeError, ValueError):
+        raise DataError("y must hold numbers (0, 1 or missing) in a table of labels") from None
+
+
+def _numeric(array: np.ndarray) -> np.ndarray:
+    try:
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("y must hold numbers (0, 1 or NaN) in an indicator matrix") from None
+
+
+def _rectangular(y: Any) -> np.ndarray:
+    try:
+        return np.asarray(y)
+    except ValueError:
+        raise DataError("the rows of y are of different lengths; give an indicator matrix or label sets") from None
+
+
+def _check_single(y: np.ndarray, n_rows: int) -> None:
+    _check_length(len(y), n_rows)
+    missing = [row for row, label in enumerate(y) if is_missing(label)] if y.dtype == object else []
+    if missing:
+        raise DataError(f"row {missing[0]} of y is missing; one class a row cannot be unknown: leave such rows out")
+
+
+def _check_length(found: int, n_rows: int) -> None:
+    if found != n_rows:
+        raise DataError(f"X has {n_rows} rows, but y has {found}; they must be the same number")

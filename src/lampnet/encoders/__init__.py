@@ -1,0 +1,54 @@
+"""Dataset rows to nodes: one file an input kind, loaded when first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lampnet.config import InputConfig
+from lampnet.errors import DataError, did_you_mean
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from lampnet.encoders.nodes import Encoder
+
+_HOME = {
+    "wordset": ("wordset", "WordSetEncoder"),
+    "text": ("text", "TextEncoder"),
+    "vector": ("vector", "VectorEncoder"),
+    "columns": ("columns", "ColumnsEncoder"),
+    "dna": ("dna", "DnaEncoder"),
+    "molecule": ("molecule", "MoleculeEncoder"),
+    "image": ("image", "ImageEncoder"),
+}
+
+
+def make_encoder(kind: str, config: InputConfig) -> Encoder:
+    """An encoder for an input kind, ready to be fitted on training rows.
+
+    >>> make_encoder("text", InputConfig()).kind
+    'text'
+    """
+    encoder: Encoder = _class(kind, config)(config)
+    return encoder
+
+
+def restore_encoder(
+    kind: str, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+) -> Encoder:
+    """The encoder that `state()` and `arrays()` described; damaged or foreign data is a `DataError`."""
+    if not isinstance(state, Mapping) or not isinstance(arrays, Mapping):
+        raise DataError("a saved encoder is a JSON object and named arrays; the model folder is damaged or foreign")
+    encoder: Encoder = _class(kind, config).restore(config, state, arrays)
+    return encoder
+
+
+def _class(kind: str, config: InputConfig) -> Any:
+    if kind not in _HOME:
+        raise DataError(f"there is no input kind {kind!r}; {did_you_mean(str(kind), _HOME)}")
+    module, name = _HOME[kind]
+    if kind == "text" and config.pretrained:
+        module, name = "pretrained", "PretrainedEncoder"
+    return getattr(import_module(f"{__name__}.{module}"), name)

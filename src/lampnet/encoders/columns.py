@@ -1,0 +1,253 @@
+"""Columns: every column of a table is a node, so that explanations name columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+from lampnet.config import InputConfig
+from lampnet.data.dataset import Table
+from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.encoders.restore import saved_array, saved_names
+from lampnet.encoders.spectral import word_directions
+from lampnet.encoders.vector import LARGEST, mean_and_spread, saved_mean_and_spread, standardised
+from lampnet.errors import DataError
+
+
+class ColumnVectors(nn.Module):
+    """z_j = value_j * scale[id_j] + vector[id_j].
+
+    A numeric column has an id, its missing value another, and each category of a categorical column
+    one of its own; the value of the latter two is 0, so that only their vector counts.
+    """
+
+    thin_before = True
+
+    def __init__(self, ids: int, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Embedding(ids, width)
+        self.vector = nn.Embedding(ids, width)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert batch.ids_BS is not None
+        assert batch.values_BS is not None
+        z_BSD = self.scale(batch.ids_BS) * batch.values_BS.unsqueeze(-1) + self.vector(batch.ids_BS)
+        return z_BSD, batch.present_BS, batch.edge_types_BSS
+
+    def spectral_start(self, nodes: NodeRows, seed: int) -> None:
+        """Principal directions: numeric columns scale theirs, categories and missing values are theirs."""
+        assert nodes.ids is not None
+        assert nodes.values is not None
+        n_ids, width = self.scale.weight.shape
+        numeric = np.zeros(n_ids, dtype=bool)
+        numeric[nodes.ids[nodes.values != 0]] = True
+        values = np.where(numeric[nodes.ids], nodes.values, 1.0).astype(np.float32)
+        matrix = sparse.csr_matrix((values, nodes.ids, nodes.offsets), shape=(len(nodes), n_ids), copy=True)
+        directions = torch.from_numpy(word_directions(matrix, width, seed))
+        own = torch.randn(n_ids, width, generator=torch.Generator().manual_seed(seed)) * 0.3
+        is_numeric = torch.from_numpy(numeric)[:, None]
+        with torch.no_grad():
+            self.scale.weight.copy_(directions)
+            self.vector.weight.copy_(torch.where(is_numeric, own, directions))
+
+
+class ColumnsEncoder:
+    """Learns means, spreads and categories of the columns from the training rows.
+
+    >>> table = Table(values=np.array([[1.0, 0], [3.0, np.nan]]), names=("size", "colour"),
+    ...               categories={1: ("red", "blue")})
+    >>> encoder = ColumnsEncoder(InputConfig()).fit(table)
+    >>> encoder.node_names(table, 0), encoder.node_names(table, 1)
+    (['size', 'colour=red'], ['size', 'colour (missing)'])
+    """
+
+    kind = "columns"
+    edge_types = 0
+
+    def __init__(self, config: InputConfig) -> None:
+        self.config = config
+        self.names: tuple[str, ...] = ()
+        self.categories: dict[int, tuple[str, ...]] = {}
+        self.mean = np.zeros(0)
+        self.spread = np.ones(0)
+        self.gaps = np.zeros(0, dtype=np.uint8)  # 1 for columns with a missing value in training
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> ColumnsEncoder:
+        table = as_table(rows, feature_names)
+        n, columns = table.values.shape
+        if n == 0 or columns == 0:
+            raise DataError(f"columns need rows and columns; a table of shape {table.values.shape} came")
+        self.names = table.names
+        # Only categories that occur in the training rows get a vector.
+        self.categories = {}
+        for column, names in sorted(table.categories.items()):
+            seen = np.unique(_codes(table, column))
+            self.categories[column] = tuple(names[code] for code in seen if code >= 0)
+        self.mean, self.spread = mean_and_spread(table.values)
+        self.gaps = np.isnan(table.values).any(axis=0).astype(np.uint8)
+        numeric = np.array([column not in self.categories for column in range(columns)])
+        self.mean = np.where(numeric, self.mean, 0.0)
+        self.spread = np.where(numeric, self.spread, 1.0)
+        return self
+
+    def encode(self, rows: Any) -> NodeRows:
+        values, ids = self._values_and_ids(rows)
+        n, columns = values.shape
+        return NodeRows(
+            offsets=np.arange(n + 1, dtype=np.int64) * columns,
+            ids=ids.astype(np.int32).ravel(),
+            values=values.ravel(),
+        )
+
+    def linear_features(self, rows: Any) -> np.ndarray:
+        """Standardised values (missing: 0), 0/1 for missing values and for every category, float32 (n, F).
+
+        Only columns that had a missing value in training have an indicator for it.
+        """
+        values, ids = self._values_and_ids(rows)
+        n, columns = values.shape
+        features = np.zeros((n, self._n_ids()), dtype=np.float32)
+        row, column = np.nonzero(ids >= columns)
+        features[row, ids[row, column]] = 1.0
+        features[:, :columns] = values
+        used = np.ones(self._n_ids(), dtype=bool)
+        used[:columns] = [column not in self.categories for column in range(columns)]
+        used[columns : 2 * columns] = self.gaps > 0
+        return features[:, used]
+
+    def embedding(self, width: int) -> ColumnVectors:
+        return ColumnVectors(self._n_ids(), width)
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        _, ids = self._values_and_ids(rows)
+        names = [*self.names, *(f"{name} (missing)" for name in self.names)]
+        for column, known in self.categories.items():
+            names.extend(f"{self.names[column]}={category}" for category in known)
+        return [names[i] for i in ids[row]]
+
+    def other_view(self, rows: Any) -> None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "names": list(self.names),
+            "categories": {str(column): list(names) for column, names in self.categories.items()},
+        }
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"mean": self.mean, "spread": self.spread, "gaps": self.gaps}
+
+    @classmethod
+    def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ColumnsEncoder:
+        encoder = cls(config)
+        encoder.names = saved_names(state, "names")
+        columns = len(encoder.names)
+        saved = state.get("categories")
+        if columns == 0 or not isinstance(saved, Mapping):
+            raise DataError("the saved encoder's columns or categories are missing; the model folder is damaged")
+        for key in saved:
+            if not (isinstance(key, str) and key.isdecimal() and key.isascii() and int(key) < columns):
+                raise DataError(f"the saved categories name column {key!r}, but there are {columns} columns")
+            encoder.categories[int(key)] = saved_names(saved, key)
+        encoder.categories = dict(sorted(encoder.categories.items()))
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, columns)
+        encoder.gaps = saved_array(arrays, "gaps", "uint8", (columns,))
+        return encoder
+
+    def _n_ids(self) -> int:
+        return 2 * len(self.names) + sum(len(names) for names in self.categories.values())
+
+    def _values_and_ids(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Standardised values (n, C), 0 where missing or categorical, and the vector ids (n, C)."""
+        table = self._checked(rows)
+        columns = len(self.names)
+        missing = np.isnan(table.values)
+        values = np.where(missing, np.float32(0), standardised(table.values, self.mean, self.spread))
+        ids = np.where(missing, columns, 0) + np.arange(columns)
+        first = 2 * columns
+        for column, known in self.categories.items():
+            place = {name: first + i for i, name in enumerate(known)}
+            # A category that training did not see is treated as missing.
+            by_code = [place.get(name, columns + column) for name in table.categories[column]]
+            ids[:, column] = np.array([*by_code, columns + column])[_codes(table, column)]
+            values[:, column] = 0.0
+            first += len(known)
+        return values, ids
+
+    def _checked(self, rows: Any) -> Table:
+        table = as_table(rows, self.names)
+        if table.names != self.names:
+            extra = [name for name in table.names if name not in self.names]
+            lacking = [name for name in self.names if name not in table.names]
+            if lacking:
+                raise DataError(
+                    f"the table lacks the column {lacking[0]!r} ({len(lacking)} in all) that the model was trained on"
+                    + (f"; it has {extra[0]!r}, which the model does not know" if extra else "")
+                )
+            order = [table.names.index(name) for name in self.names]
+            table = Table(
+                values=table.values[:, order],
+                names=self.names,
+                categories={i: table.categories[o] for i, o in enumerate(order) if o in table.categories},
+            )
+        categories = dict(table.categories)
+        for column in range(len(self.names)):
+            if (column in self.categories) == (column in categories):
+                continue
+            if np.isnan(table.values[:, column]).all():  # nothing is there to tell numbers from categories by
+                categories.pop(column, None)
+                if column in self.categories:
+                    categories[column] = ()
+                continue
+            kinds = ("categories", "numbers") if column in self.categories else ("numbers", "categories")
+            raise DataError(
+                f"column {self.names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
+                "give the same columns"
+            )
+        return Table(values=table.values, names=table.names, categories=categories)
+
+
+def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:
+    """A `Table` as it is, or a plain array (n, C) with the given or numbered names."""
+    if isinstance(rows, Table):
+        table = rows
+    else:
+        if hasattr(rows, "toarray"):
+            rows = rows.toarray()
+        try:
+            values = np.asarray(rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError("columns must be numbers or a Table with categories; text or ragged rows came") from None
+        if values.ndim != 2:
+            raise DataError(f"columns must be a table (rows, columns); an array of shape {values.shape} came")
+        if names is not None and len(names) != values.shape[1]:
+            raise DataError(f"rows with {values.shape[1]} columns came where {len(names)} were expected")
+        table = Table(values=values, names=tuple(names or (f"c{i}" for i in range(values.shape[1]))))
+    too_large = np.abs(table.values) > LARGEST
+    if too_large.any():
+        row, column = np.argwhere(too_large)[0]
+        value = table.values[row, column]
+        found = "infinite" if np.isinf(value) else f"{value:g}, beyond {LARGEST:g}"
+        raise DataError(
+            f"row {row}, column {table.names[column]!r} is {found}; give a smaller number or leave it empty"
+        )
+    return table
+
+
+def _codes(table: Table, column: int) -> np.ndarray:
+    """Category codes of a column, -1 where missing."""
+    values = table.values[:, column]
+    codes = np.where(np.isnan(values), -1, values)
+    known = len(table.categories[column])
+    bad = np.flatnonzero((codes != np.floor(codes)) | (codes < -1) | (codes >= known))
+    if len(bad):
+        raise DataError(
+            f"row {bad[0]}, column {table.names[column]!r}: the code {codes[bad[0]]:g} stands for none of "
+            f"its {known} categories"
+        )
+    return codes.astype(np.int64)

@@ -1,0 +1,204 @@
+"""DNA windows: one convolution over the bases, then pooling, makes the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+from lampnet.config import InputConfig
+from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
+from lampnet.encoders.restore import saved_count
+from lampnet.encoders.wordset import unit_rows, warn_of_cut_rows
+from lampnet.errors import DataError
+
+BASES = "ACGTN"
+UNKNOWN_BASE = 4
+KMER = 6
+CHUNK = 4_096
+
+
+class MotifNodes(nn.Module):
+    """z = max over `pool` places of ReLU(convolution), plus sine and cosine of the place.
+
+    A filter is a motif of `filter_bases` bases; an unknown base (N) counts a quarter of each base.
+    The pooled nodes are fewer than the bases; edges between bases join the nodes that hold them.
+    """
+
+    thin_before = False  # a convolution needs its neighbours
+    one_hot: Tensor
+
+    def __init__(self, filter_bases: int, pool: int, width: int) -> None:
+        super().__init__()
+        self.pool = pool
+        self.convolution = nn.Conv1d(4, width, filter_bases)
+        nn.init.kaiming_normal_(self.convolution.weight, nonlinearity="relu")
+        assert self.convolution.bias is not None
+        nn.init.zeros_(self.convolution.bias)
+        left = (filter_bases - 1) // 2
+        self.margins = (left, filter_bases - 1 - left)
+        table = torch.cat([torch.eye(4), torch.full((1, 4), 0.25)])
+        self.register_buffer("one_hot", table, persistent=False)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert batch.vectors_BSF is not None
+        present_BW = batch.present_BS
+        bases_BWA = self.one_hot[batch.vectors_BSF[:, :, 0].long()] * present_BW.unsqueeze(-1)
+        heard_BDW = torch.relu(self.convolution(nn.functional.pad(bases_BWA.transpose(1, 2), self.margins)))
+        # Places beyond a row's end are silent: zero is the least that ReLU can say.
+        heard_BDW = heard_BDW * present_BW.unsqueeze(1)
+        z_BSD = nn.functional.max_pool1d(heard_BDW, self.pool, ceil_mode=True).transpose(1, 2)
+        present_BS = present_BW[:, :: self.pool]
+        places = torch.arange(present_BS.shape[1]).expand_as(present_BS).unsqueeze(-1)
+        return z_BSD + sinusoidal(places, z_BSD.shape[-1]), present_BS, self._pooled_edges(batch.edge_types_BSS)
+
+    def _pooled_edges(self, edge_types_BWW: Tensor | None) -> Tensor | None:
+        if edge_types_BWW is None:
+            return None
+        pooled = nn.functional.max_pool2d(edge_types_BWW.float().unsqueeze(1), self.pool, ceil_mode=True)
+        return pooled.squeeze(1).to(edge_types_BWW.dtype)
+
+
+class DnaEncoder:
+    """Windows of bases 0..4 (A, C, G, T, N); nothing but their width is learned.
+
+    >>> windows = np.array([[0, 1, 2, 3, 4, 0, 1, 2]], dtype=np.uint8)
+    >>> encoder = DnaEncoder(InputConfig(filter_bases=3, pool=4)).fit(windows)
+    >>> encoder.node_names(windows, 0)
+    ['1-4', '5-8']
+    >>> reverse_complement(windows).tolist()
+    [[1, 2, 3, 4, 0, 1, 2, 3]]
+    """
+
+    kind = "dna"
+    edge_types = 0
+
+    def __init__(self, config: InputConfig) -> None:
+        self.config = config
+        self.window = 0
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> DnaEncoder:
+        windows = bases_of(rows)
+        if 0 in windows.shape:
+            raise DataError(f"DNA input needs rows and bases; an array of shape {windows.shape} came")
+        self.window = windows.shape[1]
+        return self
+
+    def encode(self, rows: Any) -> NodeRows:
+        """Every base is a node here, one byte each; the embedding pools them."""
+        windows = self._checked(rows)
+        most = self.config.max_nodes * self.config.pool
+        if windows.shape[1] > most:
+            warn_of_cut_rows(len(windows), len(windows), self.config.max_nodes)
+            windows = windows[:, :most]
+        n, width = windows.shape
+        return NodeRows(offsets=np.arange(n + 1, dtype=np.int64) * width, vectors=windows.reshape(-1, 1))
+
+    def linear_features(self, rows: Any) -> sparse.csr_matrix:
+        """Counts of six-base words, each word and its reverse complement as one; log, each row of length one."""
+        windows = self._checked(rows)
+        table, n_words = _canonical_words()
+        parts = []
+        for first in range(0, len(windows), CHUNK):
+            part = windows[first : first + CHUNK]
+            known = part < UNKNOWN_BASE
+            places = max(0, part.shape[1] - KMER + 1)
+            code = np.zeros((len(part), places), dtype=np.int64)
+            whole = np.ones((len(part), places), dtype=bool)
+            for i in range(KMER):
+                code = code * 4 + part[:, i : i + places]
+                whole &= known[:, i : i + places]
+            row, _ = np.nonzero(whole)
+            counts = sparse.coo_matrix(
+                (np.ones(len(row), dtype=np.float32), (row, table[code[whole]])), shape=(len(part), n_words)
+            ).tocsr()
+            counts.data = np.log1p(counts.data)
+            parts.append(counts)
+        if not parts:
+            return sparse.csr_matrix((0, n_words), dtype=np.float32)
+        return unit_rows(sparse.vstack(parts, format="csr"))
+
+    def embedding(self, width: int) -> MotifNodes:
+        return MotifNodes(self.config.filter_bases, self.config.pool, width)
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        bases = min(self._checked(rows).shape[1], self.config.max_nodes * self.config.pool)
+        pool = self.config.pool
+        return [f"{start + 1}-{min(start + pool, bases)}" for start in range(0, bases, pool)]
+
+    def other_view(self, rows: Any) -> np.ndarray | None:
+        """The other strand, where the settings ask for both."""
+        return reverse_complement(self._checked(rows)) if self.config.both_strands else None
+
+    def state(self) -> dict[str, Any]:
+        return {"window": self.window}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {}
+
+    @classmethod
+    def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> DnaEncoder:
+        encoder = cls(config)
+        encoder.window = saved_count(state, "window", low=1)
+        return encoder
+
+    def _checked(self, rows: Any) -> np.ndarray:
+        windows = bases_of(rows)
+        if windows.shape[1] != self.window:
+            raise DataError(
+                f"windows of {windows.shape[1]} bases came to a model trained on windows of {self.window}; "
+                "cut them to the same width"
+            )
+        return windows
+
+
+def bases_of(rows: Any) -> np.ndarray:
+    """uint8 (n, W) windows of base numbers; strings of A, C, G, T, N are read too."""
+    if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, str) for row in rows):
+        rows = _from_text(rows)
+    windows = np.asarray(rows)
+    if windows.ndim != 2 or windows.dtype.kind not in "iu":
+        raise DataError(
+            f"an array of shape {windows.shape} and type {windows.dtype} came; DNA windows are uint8 of shape "
+            "(rows, bases) with A, C, G, T, N as 0, 1, 2, 3, 4"
+        )
+    if windows.size and (windows.min() < 0 or windows.max() > UNKNOWN_BASE):
+        row = int(np.flatnonzero(((windows < 0) | (windows > UNKNOWN_BASE)).any(axis=1))[0])
+        raise DataError(f"row {row} holds a base number outside 0..4 (A, C, G, T, N)")
+    return windows.astype(np.uint8, copy=False)
+
+
+def reverse_complement(rows: np.ndarray) -> np.ndarray:
+    """The other strand of each window, read in its own direction, uint8 (n, W)."""
+    return np.ascontiguousarray(np.array([3, 2, 1, 0, 4], dtype=np.uint8)[rows[:, ::-1]])
+
+
+def _from_text(rows: Sequence[str]) -> np.ndarray:
+    width = len(rows[0])
+    table = np.full(256, 255, dtype=np.uint8)
+    for number, base in enumerate(BASES):
+        table[[ord(base), ord(base.lower())]] = number
+    windows = np.empty((len(rows), width), dtype=np.uint8)
+    for row, text in enumerate(rows):
+        if len(text) != width:
+            raise DataError(f"row {row} has {len(text)} bases and row 0 has {width}; all windows need one width")
+        windows[row] = table[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
+        if (windows[row] == 255).any():
+            raise DataError(f"row {row} holds a letter that is no base; expected A, C, G, T or N")
+    return windows
+
+
+def _canonical_words() -> tuple[np.ndarray, int]:
+    """For each six-base word its number among words that equal their reverse complement's, and how many there are."""
+    codes = np.arange(4**KMER)
+    reverse = np.zeros_like(codes)
+    rest = codes.copy()
+    for _ in range(KMER):
+        reverse = reverse * 4 + (3 - rest % 4)
+        rest //= 4
+    kept, table = np.unique(np.minimum(codes, reverse), return_inverse=True)
+    return table, len(kept)

@@ -1,0 +1,291 @@
+"""Images: square patches are the nodes, with the row and column of each as its place.
+
+Rows are uint8 arrays (H, W) or (H, W, 3), or paths of image files. The size is chosen on training rows:
+images that all have one size not above `image_side` keep it (so do all sizes with `image_side=0`,
+which then must agree); others are resized to `image_side` squared. The patch is the `patch` of the
+settings, but never more than a third of the shorter side: 24 x 24 digit scenes get patches of 8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lampnet.config import InputConfig
+from lampnet.encoders.image_features import feature_count, gradient_and_colour
+from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
+from lampnet.encoders.restore import saved_array, saved_count
+from lampnet.encoders.spectral import SAMPLE_NODES, principal_projection
+from lampnet.encoders.vector import saved_spread
+from lampnet.errors import DataError, MissingExtra
+
+CHUNK = 32
+
+
+class Patches(nn.Module):
+    """z = W^x (pixels - mean) / spread + sine and cosine of the patch's row and column."""
+
+    thin_before = True
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, mean: np.ndarray, spread: np.ndarray, width: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(len(mean), width)
+        self.place_weight = nn.Parameter(torch.ones(()))
+        # Not saved with the weights: they belong to the encoder.
+        self.register_buffer("mean", torch.from_numpy(mean.copy()), persistent=False)
+        self.register_buffer("spread", torch.from_numpy(spread.copy()), persistent=False)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert batch.vectors_BSF is not None
+        assert batch.positions_BSP is not None
+        z_BSD = self.projection((batch.vectors_BSF.float() - self.mean) / self.spread)
+        places = sinusoidal(batch.positions_BSP, z_BSD.shape[-1])
+        return z_BSD + self.place_weight * places, batch.present_BS, batch.edge_types_BSS
+
+    def spectral_start(self, nodes: NodeRows, seed: int) -> None:
+        """The principal directions of the training patches."""
+        assert nodes.vectors is not None
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(nodes.vectors))[:SAMPLE_NODES])
+        vectors = (nodes.vectors[chosen] - self.mean.numpy()) / self.spread.numpy()
+        weight = principal_projection(vectors, self.projection.out_features, seed)
+        with torch.no_grad():
+            self.projection.weight.copy_(torch.from_numpy(weight))
+            self.projection.bias.zero_()
+            self.place_weight.fill_(0.5)
+
+
+class ImageEncoder:
+    """Learns size, colours and the mean and spread of the pixels from the training rows.
+
+    >>> scenes = np.random.default_rng(0).integers(0, 256, (4, 24, 24), dtype=np.uint8)
+    >>> encoder = ImageEncoder(InputConfig()).fit(scenes)
+    >>> encoder.patch, encoder.node_names(scenes, 0)[:4]
+    (8, ['patch 0,0', 'patch 0,1', 'patch 0,2', 'patch 1,0'])
+    """
+
+    kind = "image"
+    edge_types = 0
+
+    def __init__(self, config: InputConfig) -> None:
+        self.config = config
+        self.height = self.width = self.patch = 0
+        self.channels = 1
+        self.mean = np.zeros(0, dtype=np.float32)
+        self.spread = np.ones(0, dtype=np.float32)
+        self.feature_mean = np.zeros(0, dtype=np.float32)
+        self.feature_spread = np.ones(0, dtype=np.float32)
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> ImageEncoder:
+        if len(rows) == 0:
+            raise DataError("image input needs training rows; none came")
+        sizes = set()
+        self.channels = 1
+        for row in range(len(rows)):
+            height, width, channels = _size(rows[row], row)
+            sizes.add((height, width))
+            self.channels = max(self.channels, channels)
+        self.height, self.width = self._chosen_size(sizes)
+        self.patch = _patch_side(self.height, self.width, self.config.patch)
+        if self._grid()[0] * self._grid()[1] > self.config.max_nodes:
+            raise DataError(
+                f"images of {self.height} x {self.width} pixels make {self._grid()[0] * self._grid()[1]} patches of "
+                f"{self.patch}, more than input.max_nodes={self.config.max_nodes}; raise input.patch or lower "
+                "input.image_side"
+            )
+        total, square, count = np.zeros(self.channels), np.zeros(self.channels), 0
+        features = []
+        for images in self._chunks(rows):
+            flat = images.reshape(-1, self.channels).astype(np.float64)
+            total, square, count = total + flat.sum(0), square + np.square(flat).sum(0), count + len(flat)
+            features.append(gradient_and_colour(images, self.patch))
+        mean = total / count
+        spread = np.sqrt(np.maximum(square / count - mean**2, 0.0))
+        # One mean and spread a colour, repeated in the order of a flattened patch.
+        pixels = self.patch * self.patch
+        self.mean = np.tile(mean, pixels).astype(np.float32)
+        self.spread = np.tile(np.where(spread > 1e-3, spread, 1.0), pixels).astype(np.float32)
+        whole = np.concatenate(features)
+        self.feature_mean = whole.mean(axis=0).astype(np.float32)
+        deviation = whole.std(axis=0)
+        self.feature_spread = np.where(deviation > 1e-4, deviation, 1.0).astype(np.float32)
+        return self
+
+    def encode(self, rows: Any) -> NodeRows:
+        n, (down, across) = len(rows), self._grid()
+        nodes = down * across
+        p = self.patch
+        vectors = np.empty((n * nodes, p * p * self.channels), dtype=np.uint8)
+        first = 0
+        for images in self._chunks(rows):
+            missing = ((0, 0), (0, down * p - self.height), (0, across * p - self.width), (0, 0))
+            images = np.pad(images, missing, mode="edge")
+            cut = images.reshape(len(images), down, p, across, p, self.channels).swapaxes(2, 3)
+            last = first + len(images) * nodes
+            vectors[first:last] = cut.reshape(-1, vectors.shape[1])
+            first = last
+        grid = np.stack(np.divmod(np.arange(nodes), across), axis=1).astype(np.int32)
+        return NodeRows(
+            offsets=np.arange(n + 1, dtype=np.int64) * nodes, vectors=vectors, positions=np.tile(grid, (n, 1))
+        )
+
+    def linear_features(self, rows: Any) -> np.ndarray:
+        """Gradients by direction and colours of the cells, standardised, float32 (n, F)."""
+        parts = [gradient_and_colour(images, self.patch) for images in self._chunks(rows)]
+        whole = np.concatenate([np.zeros((0, len(self.feature_mean)), dtype=np.float32), *parts])
+        return ((whole - self.feature_mean) / self.feature_spread).astype(np.float32)
+
+    def embedding(self, width: int) -> Patches:
+        return Patches(self.mean, self.spread, width)
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        down, across = self._grid()
+        return [f"patch {r},{c}" for r in range(down) for c in range(across)]
+
+    def node_boxes(self, rows: Any, row: int) -> list[tuple[int, int, int, int]]:
+        """Each node's box (left, top, right, bottom) in pixels of the original image."""
+        height, width, _ = _size(rows[row], row)
+        down, across = self._grid()
+        y, x = height / self.height, width / self.width
+        p = self.patch
+        return [
+            (
+                round(c * p * x),
+                round(r * p * y),
+                min(width, round((c + 1) * p * x)),
+                min(height, round((r + 1) * p * y)),
+            )
+            for r in range(down)
+            for c in range(across)
+        ]
+
+    def other_view(self, rows: Any) -> None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {"height": self.height, "width": self.width, "patch": self.patch, "channels": self.channels}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {
+            "mean": self.mean,
+            "spread": self.spread,
+            "feature_mean": self.feature_mean,
+            "feature_spread": self.feature_spread,
+        }
+
+    @classmethod
+    def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ImageEncoder:
+        encoder = cls(config)
+        encoder.height = saved_count(state, "height", 1, 8192)
+        encoder.width = saved_count(state, "width", 1, 8192)
+        encoder.patch = saved_count(state, "patch", 1, 8192)
+        encoder.channels = saved_count(state, "channels", 1, 3)
+        if encoder.channels == 2:
+            raise DataError("the saved encoder's 'channels' must be 1 or 3, not 2")
+        pixels = encoder.patch**2 * encoder.channels
+        encoder.mean = saved_array(arrays, "mean", "float32", (pixels,))
+        encoder.spread = saved_spread(arrays, (pixels,))
+        features = feature_count(encoder.height, encoder.width, encoder.channels, encoder.patch)
+        encoder.feature_mean = saved_array(arrays, "feature_mean", "float32", (features,))
+        encoder.feature_spread = saved_spread({"spread": arrays.get("feature_spread", np.zeros(0))}, (features,))
+        return encoder
+
+    def _grid(self) -> tuple[int, int]:
+        return -(-self.height // self.patch), -(-self.width // self.patch)
+
+    def _chosen_size(self, sizes: set[tuple[int, int]]) -> tuple[int, int]:
+        side = self.config.image_side
+        if len(sizes) == 1 and (side == 0 or max(max(sizes)) <= side):
+            return next(iter(sizes))
+        if side == 0:
+            a, b = sorted(sizes)[:2]
+            raise DataError(
+                f"the images differ in size ({a[0]} x {a[1]} and {b[0]} x {b[1]} pixels, for instance); "
+                "set input.image_side to resize them"
+            )
+        return side, side
+
+    def _chunks(self, rows: Any) -> Any:
+        """uint8 (n, H, W, C) arrays, a few rows at a time."""
+        for first in range(0, len(rows), CHUNK):
+            numbers = range(first, min(first + CHUNK, len(rows)))
+            yield np.stack([self._pixels(rows[row], row) for row in numbers])
+
+    def _pixels(self, item: Any, row: int) -> np.ndarray:
+        """One image as uint8 (H, W, C) of the trained size."""
+        if isinstance(item, (str, Path)):
+            pixels = _read(Path(item), self.channels, (self.width, self.height))
+        else:
+            pixels = _checked_array(item, row)
+        if pixels.shape[2] != self.channels:
+            grey = pixels.shape[2] == 1
+            pixels = np.repeat(pixels, 3, axis=2) if grey else _luminance(pixels)
+        if pixels.shape[:2] != (self.height, self.width):
+            image = _pillow().fromarray(pixels[:, :, 0] if self.channels == 1 else pixels)
+            pixels = np.asarray(image.resize((self.width, self.height), _pillow().Resampling.BILINEAR))
+        sized: np.ndarray = pixels.reshape(self.height, self.width, self.channels)
+        return sized
+
+
+def _patch_side(height: int, width: int, wanted: int) -> int:
+    """The wanted side, at most a third of the shorter side, and a divisor of both sides where one is near."""
+    limit = max(1, min(wanted, min(height, width) // 3))
+    for side in range(limit, limit // 2, -1):
+        if height % side == 0 and width % side == 0:
+            return side
+    return limit  # the last patches of a row or column repeat the image's edge
+
+
+def _size(item: Any, row: int) -> tuple[int, int, int]:
+    """Height, width and colours of an image, without decoding a file's pixels."""
+    if not isinstance(item, (str, Path)):
+        height, width, channels = _checked_array(item, row).shape
+        return height, width, channels
+    try:
+        with _pillow().open(item) as image:
+            return image.height, image.width, 1 if image.mode in ("1", "L", "I", "I;16", "F", "LA") else 3
+    except (OSError, ValueError, SyntaxError, _pillow().DecompressionBombError) as problem:
+        raise DataError(f"row {row}: {item} cannot be read as an image ({problem}); give a PNG or JPEG file") from None
+
+
+def _read(path: Path, channels: int, size: tuple[int, int]) -> np.ndarray:
+    try:
+        with _pillow().open(path) as image:
+            image.draft("RGB", (2 * size[0], 2 * size[1]))  # JPEG: decode no finer than needed
+            whole = image.convert("L" if channels == 1 else "RGB")
+            if whole.size != size:
+                whole = whole.resize(size, _pillow().Resampling.BILINEAR)
+            return np.asarray(whole, dtype=np.uint8).reshape(size[1], size[0], channels)
+    except (OSError, ValueError, SyntaxError, _pillow().DecompressionBombError) as problem:
+        raise DataError(f"{path} cannot be read as an image ({problem}); give a PNG or JPEG file") from None
+
+
+def _checked_array(item: Any, row: int) -> np.ndarray:
+    pixels = np.asarray(item)
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3) or 0 in pixels.shape:
+        raise DataError(
+            f"row {row}: an array of shape {np.shape(item)} and type {pixels.dtype} came; "
+            "an image is uint8 of shape (H, W) or (H, W, 3), or the path of a file"
+        )
+    return pixels
+
+
+def _luminance(pixels: np.ndarray) -> np.ndarray:
+    grey: np.ndarray = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
+    return grey[:, :, np.newaxis]
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("pillow", "images", "reading or resizing images") from None
+    return Image

@@ -1,0 +1,198 @@
+"""Molecules: atoms are the nodes, bonds the edges of the feature graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lampnet.config import InputConfig
+from lampnet.encoders.molecule_features import ATOM_FEATURES, atom_features, descriptors, environments, fingerprints
+from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.encoders.restore import saved_array
+from lampnet.encoders.spectral import SAMPLE_NODES, principal_projection
+from lampnet.encoders.vector import mean_and_spread, saved_mean_and_spread
+from lampnet.encoders.wordset import warn_of_cut_rows
+from lampnet.errors import DataError, MissingExtra
+
+BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
+ENVIRONMENT_COUNT = 3
+#: weight of the descriptors beside the fingerprint; on SIDER (linear model, four folds, macro AUC) fingerprints
+#: alone reach .663, with descriptors of weight .1 .668, of weight .05 .673
+DESCRIBED = 0.05
+
+
+class Atoms(nn.Module):
+    """z = W^x (atom features) + the vector of the atom's surroundings (itself and its neighbours)."""
+
+    thin_before = True
+
+    def __init__(self, surroundings: int, width: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(ATOM_FEATURES, width)
+        self.surroundings = nn.Embedding(surroundings + 1, width)  # 0: never seen in training
+        nn.init.normal_(self.surroundings.weight, std=0.3)
+        with torch.no_grad():
+            self.surroundings.weight[0] = 0.0
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert batch.vectors_BSF is not None
+        assert batch.ids_BS is not None
+        z_BSD = self.projection(batch.vectors_BSF.float()) + self.surroundings(batch.ids_BS)
+        return z_BSD, batch.present_BS, batch.edge_types_BSS
+
+    def spectral_start(self, nodes: NodeRows, seed: int) -> None:
+        """The principal directions of the training atoms; surroundings stay random."""
+        assert nodes.vectors is not None
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(nodes.vectors))[:SAMPLE_NODES])
+        vectors = nodes.vectors[chosen].astype(np.float32)
+        mean = vectors.mean(axis=0)
+        weight = torch.from_numpy(principal_projection(vectors - mean, self.projection.out_features, seed))
+        with torch.no_grad():
+            self.projection.weight.copy_(weight)
+            self.projection.bias.copy_(-(weight @ torch.from_numpy(mean)))
+
+
+class MoleculeEncoder:
+    """Learns common atom surroundings and the spread of the descriptors from the training rows.
+
+    >>> encoder = MoleculeEncoder(InputConfig()).fit(["CCO", "c1ccccc1", "CC(=O)N"])
+    >>> encoder.node_names(["CCO"], 0)
+    ['C0', 'C1', 'O2']
+    >>> encoder.encode(["CCO"]).edges.tolist()
+    [[0, 1, 0], [1, 0, 0], [1, 2, 0], [2, 1, 0]]
+    """
+
+    kind = "molecule"
+    edge_types = len(BONDS)
+
+    def __init__(self, config: InputConfig) -> None:
+        self.config = config
+        self.surroundings = np.zeros(0, dtype=np.int64)  # sorted
+        self.mean = np.zeros(0)
+        self.spread = np.ones(0)
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> MoleculeEncoder:
+        if len(rows) == 0:
+            raise DataError("molecule input needs training rows; none came")
+        molecules = _parsed(rows)
+        described = np.stack([_described(text) for text in rows])
+        keys, counts = np.unique(np.concatenate([environments(m) for m in molecules]), return_counts=True)
+        self.surroundings = keys[counts >= ENVIRONMENT_COUNT]
+        self.mean, self.spread = mean_and_spread(described)
+        return self
+
+    def encode(self, rows: Any) -> NodeRows:
+        vectors, ids, edges = [], [], []
+        limit, cut = self.config.max_nodes, 0
+        for molecule in _parsed(rows):
+            cut += molecule.GetNumAtoms() > limit
+            vectors.append(atom_features(molecule)[:limit])
+            ids.append(self._ids(environments(molecule)[:limit]))
+            bonds = _bonds(molecule)
+            edges.append(bonds[(bonds[:, :2] < limit).all(axis=1)])
+        if cut:
+            warn_of_cut_rows(cut, len(rows), limit)
+        return NodeRows(
+            offsets=np.cumsum([0] + [len(part) for part in ids]).astype(np.int64),
+            ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
+            vectors=np.concatenate([np.zeros((0, ATOM_FEATURES), dtype=np.uint8), *vectors]),
+            edges=np.concatenate([np.zeros((0, 3), dtype=np.int32), *edges]),
+            edge_offsets=np.cumsum([0] + [len(part) for part in edges]).astype(np.int64),
+        )
+
+    def linear_features(self, rows: Any) -> np.ndarray:
+        """Morgan fingerprint counts (log, length one) and standardised descriptors, float32 (n, F)."""
+        molecules = _parsed(rows)
+        if not molecules:
+            return np.zeros((0, fingerprints([]).shape[1] + len(self.mean)), dtype=np.float32)
+        described = (np.stack([_described(text) for text in rows]) - self.mean) / self.spread
+        return np.hstack([fingerprints(molecules), DESCRIBED * np.clip(described, -5, 5)]).astype(np.float32)
+
+    def embedding(self, width: int) -> Atoms:
+        return Atoms(len(self.surroundings), width)
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        (molecule,) = _parsed([rows[row]], first=row)
+        names = [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in molecule.GetAtoms()]
+        return names[: self.config.max_nodes]
+
+    def bad_rows(self, rows: Any) -> list[int]:
+        """The numbers of the rows that are no molecule, so that a caller can leave them out."""
+        return [row for row, text in enumerate(rows) if _molecule(text) is None]
+
+    def other_view(self, rows: Any) -> None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"surroundings": self.surroundings, "mean": self.mean, "spread": self.spread}
+
+    @classmethod
+    def restore(
+        cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> MoleculeEncoder:
+        encoder = cls(config)
+        encoder.surroundings = saved_array(arrays, "surroundings", "int64", (None,))
+        if (np.diff(encoder.surroundings) <= 0).any():
+            raise DataError("the saved atom surroundings are not in order; the model folder is damaged")
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, len(descriptors(_molecule("C"))))
+        return encoder
+
+    def _ids(self, keys: np.ndarray) -> np.ndarray:
+        """1, 2, ... for surroundings seen in training, 0 for others."""
+        if not len(self.surroundings):
+            return np.zeros(len(keys), dtype=np.int32)
+        place = np.minimum(np.searchsorted(self.surroundings, keys), len(self.surroundings) - 1)
+        return np.where(self.surroundings[place] == keys, place + 1, 0).astype(np.int32)
+
+
+def _parsed(rows: Any, first: int = 0) -> list[Any]:
+    if isinstance(rows, str):
+        raise DataError("one SMILES string came where a list of them was expected; put it in a list")
+    molecules = []
+    for row, text in enumerate(rows, start=first):
+        molecule = _molecule(text)
+        if molecule is None:
+            shown = repr(text) if len(repr(text)) <= 80 else f"{repr(text)[:77]}..."
+            raise DataError(
+                f"row {row}: {shown} is no valid SMILES; correct it or leave the row out (--on-bad-row skip)"
+            )
+        molecules.append(molecule)
+    return molecules
+
+
+def _molecule(text: Any) -> Any | None:
+    """An RDKit molecule with at least one atom, or None."""
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError:
+        raise MissingExtra("rdkit", "molecules", "molecule input") from None
+    if not isinstance(text, str):
+        return None
+    with rdBase.BlockLogs():
+        molecule = Chem.MolFromSmiles(text)
+    return molecule if molecule is not None and molecule.GetNumAtoms() else None
+
+
+@lru_cache(maxsize=16_384)
+def _described(text: str) -> np.ndarray:
+    """Descriptors of a valid SMILES; kept, because fitting and the first opinions ask for the same rows."""
+    return descriptors(_molecule(text)).astype(np.float32)
+
+
+def _bonds(molecule: Any) -> np.ndarray:
+    """int32 (2 * bonds, 3): from atom, to atom, type; other bond types (dative, ...) count as single."""
+    edges = []
+    for bond in molecule.GetBonds():
+        name = str(bond.GetBondType())
+        kind = BONDS.index(name) if name in BONDS else 0
+        begin, end = bond.GetBeginAtomIdx(), bond.GetEndAtomIdx()
+        edges += [(begin, end, kind), (end, begin, kind)]
+    return np.array(edges, dtype=np.int32).reshape(-1, 3)

@@ -1,0 +1,292 @@
+"""Nodes: what every input kind is encoded to.
+
+`NodeRows` holds all rows of a data set as ragged NumPy arrays (values + offsets; they may be
+memory-mapped). `NodeBatch` is a padded torch view of a few rows, made for one step of the model.
+
+Axes: B rows of a batch, S input nodes, F numbers a node, P position coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor, nn
+
+from lampnet.errors import DataError
+from lampnet.runtime.random_bytes import RandomBytes
+
+#: which arrays of `NodeRows` each row owns a run of, and where the runs begin
+_OWNED = (("offsets", ("ids", "values", "vectors", "positions")), ("edge_offsets", ("edges",)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeRows:
+    """Rows as ragged nodes: row r owns nodes offsets[r]:offsets[r + 1].
+
+    ids         int32 (N,)     which vector a node starts from (a word, a column, an atom type)
+    values      float32 (N,)   what that vector is multiplied with
+    vectors     float32 or uint8 (N, F)  numbers of a node that has no id (patches, bases)
+    positions   int32 (N, P)   places for the sinusoidal encoding
+    edges       int32 (E, 3)   from node, to node (both counted inside the row), edge type
+    edge_offsets int64 (n + 1,)  row r owns edges edge_offsets[r]:edge_offsets[r + 1]
+    """
+
+    offsets: np.ndarray
+    ids: np.ndarray | None = None
+    values: np.ndarray | None = None
+    vectors: np.ndarray | None = None
+    positions: np.ndarray | None = None
+    edges: np.ndarray | None = None
+    edge_offsets: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def lengths(self) -> np.ndarray:
+        """Nodes of each row, int64 (n,)."""
+        return np.diff(self.offsets)
+
+    def take(self, index: np.ndarray) -> NodeRows:
+        """The rows with these numbers, in this order, copied.
+
+        >>> words = NodeRows(offsets=np.array([0, 2, 3]), ids=np.array([7, 8, 9], dtype=np.int32))
+        >>> words.take(np.array([1, 0])).ids.tolist()
+        [9, 7, 8]
+        """
+        taken: dict[str, np.ndarray] = {}
+        for offsets, names in _OWNED:
+            places = getattr(self, offsets)
+            if places is None:
+                continue
+            starts, counts = places[index], places[index + 1] - places[index]
+            taken[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            place = np.repeat(starts - taken[offsets][:-1], counts) + np.arange(taken[offsets][-1])
+            taken |= {name: getattr(self, name)[place] for name in names if getattr(self, name) is not None}
+        return NodeRows(**taken)
+
+    @classmethod
+    def joined(cls, parts: Sequence[NodeRows]) -> NodeRows:
+        """The rows of several, one below the other.
+
+        >>> one = NodeRows(offsets=np.array([0, 2]), ids=np.array([7, 8], dtype=np.int32))
+        >>> NodeRows.joined([one, one]).offsets.tolist()
+        [0, 2, 4]
+        """
+        whole: dict[str, np.ndarray] = {}
+        for offsets, names in _OWNED:
+            if getattr(parts[0], offsets) is None:
+                continue
+            counts = np.concatenate([np.diff(getattr(part, offsets)) for part in parts])
+            whole[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+            for name in names:
+                if getattr(parts[0], name) is not None:
+                    whole[name] = np.concatenate([getattr(part, name) for part in parts])
+        return cls(**whole)
+
+    def batch(self, index: np.ndarray) -> NodeBatch:
+        """The rows with these numbers, padded to the longest of them."""
+        starts, lengths = self.offsets[index], self.offsets[index + 1] - self.offsets[index]
+        width = max(1, int(lengths.max(initial=0)))
+        place = np.arange(width)
+        present_BS = place < lengths[:, None]
+        # Absent places point at node 0 and are masked; a take with clipping is faster than a loop.
+        flat_BS = np.where(present_BS, starts[:, None] + place, 0)
+
+        def pad(values: np.ndarray | None) -> Tensor | None:
+            if values is None:
+                return None
+            if not len(values):
+                shape = (*flat_BS.shape, *values.shape[1:])
+                return torch.zeros(shape, dtype=torch.from_numpy(values[:0].copy()).dtype)
+            return torch.from_numpy(np.ascontiguousarray(values[flat_BS]))
+
+        ids = pad(self.ids)
+        return NodeBatch(
+            present_BS=torch.from_numpy(present_BS),
+            ids_BS=None if ids is None else ids.long(),
+            values_BS=pad(self.values),
+            vectors_BSF=pad(self.vectors),
+            positions_BSP=pad(self.positions),
+            edge_types_BSS=self._edge_types(index, width),
+        )
+
+    def _edge_types(self, index: np.ndarray, width: int) -> Tensor | None:
+        """int8 (B, S, S): 0 = no edge, k + 1 = an edge of type k from the second node to the first."""
+        if self.edges is None or self.edge_offsets is None:
+            return None
+        types = np.zeros((len(index), width, width), dtype=np.int8)
+        starts, counts = self.edge_offsets[index], self.edge_offsets[index + 1] - self.edge_offsets[index]
+        row_E = np.repeat(np.arange(len(index)), counts)
+        inside_E = np.arange(len(row_E)) - np.repeat(np.cumsum(counts) - counts, counts)
+        edges = self.edges[np.repeat(starts, counts) + inside_E]
+        types[row_E, edges[:, 1], edges[:, 0]] = edges[:, 2] + 1
+        return torch.from_numpy(types)
+
+    @classmethod
+    def from_csr(cls, matrix: sparse.csr_matrix) -> NodeRows:
+        """Active features as nodes: ids are column numbers, values the entries."""
+        return cls(
+            offsets=matrix.indptr.astype(np.int64),
+            ids=matrix.indices.astype(np.int32),
+            values=matrix.data.astype(np.float32),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeBatch:
+    """A few rows, padded; `present_BS` is False where a row has no node."""
+
+    present_BS: Tensor
+    ids_BS: Tensor | None = None
+    values_BS: Tensor | None = None
+    vectors_BSF: Tensor | None = None
+    positions_BSP: Tensor | None = None
+    edge_types_BSS: Tensor | None = None
+
+    def __len__(self) -> int:
+        return int(self.present_BS.shape[0])
+
+    def with_node_dropout(self, chance: float, random: RandomBytes) -> NodeBatch:
+        """Node dropout: each node goes with the given chance, but never a row's last one.
+
+        The kept nodes move together, in their order, and the batch shrinks to its longest row, so that
+        thinning also saves time. Modules with `thin_before = False` need all nodes and are not with_node_dropout.
+        """
+        if chance <= 0:
+            return self
+        keep_BS = self.present_BS & random.keep(tuple(self.present_BS.shape), chance)
+        lost = torch.nonzero(self.present_BS.any(1) & ~keep_BS.any(1)).squeeze(1)
+        if len(lost):
+            bits = random.keep((8, len(lost)), 0.5).long()
+            byte = (bits * (2 ** torch.arange(8))[:, None]).sum(0)
+            chosen = byte * self.present_BS[lost].sum(1) // 256  # which of the row's nodes survives
+            rank = self.present_BS[lost].long().cumsum(1) - 1
+            keep_BS[lost] = self.present_BS[lost] & (rank == chosen[:, None])
+        width = max(1, int(keep_BS.sum(1).max()))
+        order_BS = torch.sort((~keep_BS).to(torch.uint8), dim=1, stable=True).indices[:, :width]
+
+        def move(x: Tensor | None) -> Tensor | None:
+            if x is None:
+                return None
+            index = order_BS if x.ndim == 2 else order_BS.unsqueeze(-1).expand(-1, -1, x.shape[-1])
+            return x.gather(1, index)
+
+        edge_types = move(self.edge_types_BSS)
+        if edge_types is not None:
+            edge_types = edge_types.gather(2, order_BS.unsqueeze(1).expand(-1, width, -1))
+            kept = keep_BS.gather(1, order_BS)
+            edge_types = edge_types * (kept.unsqueeze(1) & kept.unsqueeze(2))
+        return NodeBatch(
+            present_BS=keep_BS.gather(1, order_BS),
+            ids_BS=move(self.ids_BS),
+            values_BS=move(self.values_BS),
+            vectors_BSF=move(self.vectors_BSF),
+            positions_BSP=move(self.positions_BSP),
+            edge_types_BSS=edge_types,
+        )
+
+
+def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
+    """The same nodes with a known feature graph: messages pass both ways along each given pair.
+
+    Parameters
+    ----------
+    nodes : NodeRows
+        n encoded rows.
+    row_edges : sequence of n int arrays (E, 2)
+        Pairs of nodes, counted inside their row.
+
+    >>> nodes = NodeRows(offsets=np.array([0, 3]), ids=np.arange(3, dtype=np.int32))
+    >>> with_edges(nodes, [np.array([[0, 2]])]).batch(np.array([0])).edge_types_BSS[0].tolist()
+    [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
+    """
+    if len(row_edges) != len(nodes):
+        raise DataError(f"{len(nodes)} rows came with {len(row_edges)} lists of edges; give one list a row")
+    lengths = nodes.lengths()
+    parts: list[np.ndarray] = []
+    for row, given in enumerate(row_edges):
+        pairs = np.asarray(given)
+        if pairs.size == 0:
+            pairs = np.zeros((0, 2), dtype=np.int32)
+        if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+            raise DataError(
+                f"row {row}: edges of shape {pairs.shape} and type {pairs.dtype} came; "
+                "give whole numbers of shape (E, 2), a pair of nodes an edge"
+            )
+        if len(pairs) and (pairs.min() < 0 or pairs.max() >= lengths[row]):
+            raise DataError(
+                f"row {row}: an edge names node {pairs.min() if pairs.min() < 0 else pairs.max()}, "
+                f"but the row has {lengths[row]} nodes, counted from 0"
+            )
+        both = np.concatenate([pairs, pairs[:, ::-1]])
+        parts.append(np.column_stack([both, np.zeros(len(both), dtype=both.dtype)]).astype(np.int32))
+    return replace(
+        nodes,
+        edges=np.concatenate(parts) if parts else np.zeros((0, 3), dtype=np.int32),
+        edge_offsets=np.cumsum([0] + [len(part) for part in parts]).astype(np.int64),
+    )
+
+
+class Encoder(Protocol):
+    """One input kind: what it learned from the training rows, and how it makes nodes.
+
+    An encoder is fitted once, on training rows only, and saved with the model as JSON (`state`)
+    and named arrays (`arrays`); `restore` makes it again from both.
+    """
+
+    kind: str
+    #: kinds of edges in the feature graph; 0 where the kind has none
+    edge_types: int
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> Encoder:
+        """Learn vocabularies, means and spreads from training rows."""
+        ...
+
+    def encode(self, rows: Any) -> NodeRows:
+        """Rows of any data set as nodes."""
+        ...
+
+    def linear_features(self, rows: Any) -> sparse.csr_matrix | np.ndarray:
+        """(n, F) numbers a linear model can learn from (tf-idf, k-mers, fingerprints, ...)."""
+        ...
+
+    def embedding(self, width: int) -> nn.Module:
+        """W^x: a module from NodeBatch to (z_BSD, present_BS, edge_types_BSS or None).
+
+        Its attribute `thin_before` says whether a batch may lose nodes before it; it may have a method
+        `spectral_start(nodes, seed)` that sets a good starting point from training nodes, without labels.
+        """
+        ...
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        """What a person calls the nodes of one row, in the order of `encode`."""
+        ...
+
+    def other_view(self, rows: Any) -> Any | None:
+        """The same rows seen another way (DNA: the other strand), to train on and to average; None for none."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What was learned, as JSON data."""
+        ...
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, as named arrays."""
+        ...
+
+
+def sinusoidal(positions_BSP: Tensor, width: int) -> Tensor:
+    """Sine and cosine place codes (B, S, D); several coordinates share the width equally."""
+    coordinates = positions_BSP.shape[-1]
+    share = width // coordinates // 2 * 2
+    if share == 0:
+        raise DataError(f"a width of {width} is too small for {coordinates} position coordinates")
+    rates = torch.exp(torch.arange(0, share, 2) * (-np.log(10_000.0) / share))
+    angles = positions_BSP.unsqueeze(-1).float() * rates  # (B, S, P, share / 2)
+    codes = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-3)  # (B, S, P * share)
+    return nn.functional.pad(codes, (0, width - codes.shape[-1]))

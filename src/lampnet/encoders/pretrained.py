@@ -1,0 +1,239 @@
+"""Pretrained text encoders: a local Hugging Face folder provides the nodes, one a token.
+
+Nothing is downloaded and no code of the folder is run; its weights must be safetensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from scipy import sparse
+from torch import Tensor, nn
+
+from lampnet.config import InputConfig
+from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.encoders.restore import saved_count
+from lampnet.encoders.spectral import principal_projection
+from lampnet.encoders.text import TextEncoder
+from lampnet.encoders.text_tokens import checked_texts
+from lampnet.encoders.wordset import warn_of_cut_rows
+from lampnet.errors import DataError, MissingExtra
+
+SAMPLE_ROWS = 256
+CHUNK = 1_000
+
+
+class TransformerNodes(nn.Module):
+    """z = W^x (last hidden state of the token).
+
+    A frozen transformer runs without gradients, in evaluation mode, and is no part of the module's
+    weights: the folder keeps them. With `fine_tune` it is trained and saved like everything else.
+    """
+
+    thin_before = False  # a token's state depends on the whole text
+
+    def __init__(self, transformer: nn.Module, hidden: int, width: int, fine_tune: bool) -> None:
+        super().__init__()
+        self.projection = nn.Linear(hidden, width)
+        self.transformer = transformer if fine_tune else None
+        self._frozen: tuple[nn.Module, ...] = () if fine_tune else (transformer.eval().requires_grad_(False),)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.projection(self.hidden(batch)), batch.present_BS, batch.edge_types_BSS
+
+    def hidden(self, batch: NodeBatch) -> Tensor:
+        """The transformer's last states (B, S, hidden)."""
+        assert batch.ids_BS is not None
+        heard_BS = batch.present_BS.clone()
+        heard_BS[:, 0] |= ~heard_BS.any(1)  # a row without tokens still needs someone to attend to
+        transformer = self.transformer if self.transformer is not None else self._frozen[0]
+        with torch.set_grad_enabled(self.transformer is not None and torch.is_grad_enabled()):
+            states: Tensor = transformer(input_ids=batch.ids_BS, attention_mask=heard_BS.long()).last_hidden_state
+        return states
+
+    def spectral_start(self, nodes: NodeRows, seed: int) -> None:
+        """The principal directions of the token states of some training rows."""
+        rows = np.random.default_rng(seed).permutation(len(nodes))[:SAMPLE_ROWS]
+        rows = rows[np.argsort(nodes.lengths()[rows], kind="stable")]
+        parts = []
+        training = self.training
+        self.eval()
+        with torch.no_grad():
+            for first in range(0, len(rows), 32):
+                batch = nodes.batch(rows[first : first + 32])
+                parts.append(self.hidden(batch)[batch.present_BS].numpy())
+            states = np.concatenate(parts)
+            if len(states):
+                mean = states.mean(axis=0)
+                weight = torch.from_numpy(principal_projection(states - mean, self.projection.out_features, seed))
+                self.projection.weight.copy_(weight)
+                self.projection.bias.copy_(-(weight @ torch.from_numpy(mean)))
+        self.train(training)
+
+
+class PretrainedEncoder:
+    """The tokens of a folder's own tokenizer; a linear model still reads tf-idf of words."""
+
+    kind = "text"
+    edge_types = 0
+
+    def __init__(self, config: InputConfig) -> None:
+        self.config = config
+        self.words = TextEncoder(config)
+        self._tokenizer: Any = None
+        self._settings: Any = None
+        self._transformer: nn.Module | None = None
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> PretrainedEncoder:
+        self.words.fit(rows)
+        self._open()
+        return self
+
+    def encode(self, rows: Any) -> NodeRows:
+        rows = checked_texts(rows)
+        tokenizer = self._open()
+        parts, cut = [np.zeros(0, dtype=np.int32)], 0
+        for first in range(0, len(rows), CHUNK):
+            texts = rows[first : first + CHUNK]
+            encoded = tokenizer(texts, truncation=True, max_length=self._longest())
+            for text, encoding in zip(texts, encoded.encodings, strict=True):
+                # A text without a word has only the tokenizer's own marks: no node.
+                parts.append(np.asarray(encoding.ids if text.strip() else [], dtype=np.int32))
+                cut += bool(encoding.overflowing)
+        if cut:
+            warn_of_cut_rows(cut, len(rows), self._longest())
+        offsets = np.cumsum([len(part) for part in parts])
+        return NodeRows(offsets=offsets.astype(np.int64), ids=np.concatenate(parts))
+
+    def linear_features(self, rows: Any) -> sparse.csr_matrix:
+        """tf-idf of words, as for plain text."""
+        return self.words.linear_features(rows)
+
+    def embedding(self, width: int) -> TransformerNodes:
+        self._open()
+        fine_tune = self.config.fine_tune
+        transformer = self._transformer if self._transformer is not None else self._loaded()
+        # A frozen transformer never changes, so all modules of this encoder share it.
+        self._transformer = None if fine_tune else transformer
+        return TransformerNodes(transformer, self._hidden(), width, fine_tune)
+
+    def _loaded(self) -> nn.Module:
+        folder = self.config.pretrained
+        try:
+            # On the processor even where the caller only wants shapes: weights cannot be read without memory.
+            with _quiet(), torch.device("cpu"):
+                from transformers import AutoModel
+
+                transformer: nn.Module = AutoModel.from_pretrained(
+                    folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+                )
+        except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
+            raise _unusable(folder, problem) from None
+        if isinstance(getattr(transformer, "pooler", None), nn.Module):
+            transformer._modules["pooler"] = None  # its output is not used, so it would never get a gradient
+        return transformer
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        tokenizer = self._open()
+        names: list[str] = tokenizer.convert_ids_to_tokens(self.encode([rows[row]]).ids.tolist())  # type: ignore[union-attr]
+        return names
+
+    def node_places(self, rows: Any, row: int) -> list[list[tuple[int, int]]]:
+        """For each node of one row its character span; the tokenizer's own marks have none."""
+        checked_texts([rows[row]])
+        if not rows[row].strip():
+            return []
+        encoded = self._open()([rows[row]], truncation=True, max_length=self._longest())
+        return [[(int(a), int(b))] if b > a else [] for a, b in encoded.encodings[0].offsets]
+
+    def other_view(self, rows: Any) -> None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        vocabulary = len(self._open())
+        return {**self.words.state(), "hidden": self._hidden(), "vocabulary": vocabulary}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.words.arrays()
+
+    @classmethod
+    def restore(
+        cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    ) -> PretrainedEncoder:
+        encoder = cls(config)
+        encoder.words = TextEncoder.restore(config, state, arrays)
+        wanted = (saved_count(state, "hidden", 1), saved_count(state, "vocabulary", 1))
+        found = (len(encoder._open()), encoder._hidden())[::-1]
+        if wanted != found:
+            raise DataError(
+                f"{config.pretrained}: the text encoder there has width {found[0]} and {found[1]} tokens, but the "
+                f"model was trained with width {wanted[0]} and {wanted[1]} tokens; give the folder it was trained with"
+            )
+        return encoder
+
+    def _open(self) -> Any:
+        """The folder's tokenizer; its settings are read along with it."""
+        if self._tokenizer is None:
+            folder = self.config.pretrained
+            if not (Path(folder) / "config.json").is_file():
+                raise DataError(
+                    f"input.pretrained={folder!r} is no folder of a Hugging Face text encoder (no config.json there); "
+                    "give the path of a downloaded model"
+                )
+            try:
+                from transformers import AutoConfig, AutoTokenizer
+            except ImportError:
+                raise MissingExtra("transformers", "pretrained", "a pretrained text encoder") from None
+            try:
+                with _quiet():
+                    self._settings = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+                    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            except (OSError, ValueError, KeyError, RuntimeError, ImportError) as problem:
+                raise _unusable(folder, problem) from None
+            if not tokenizer.is_fast:
+                raise DataError(f"{folder}: its tokenizer has no tokenizer.json; give a folder that has one")
+            self._tokenizer = tokenizer
+        return self._tokenizer
+
+    def _hidden(self) -> int:
+        return int(self._settings.hidden_size)
+
+    def _longest(self) -> int:
+        """Tokens a text may have: what the settings, the tokenizer and the place vectors allow."""
+        limits = [self.config.max_nodes, int(min(self._tokenizer.model_max_length, 1_000_000))]
+        places = getattr(self._settings, "max_position_embeddings", None)
+        if isinstance(places, int) and places > 2:
+            # RoBERTa and its kin start counting places after the padding token.
+            padding = getattr(self._settings, "pad_token_id", 0) or 0
+            limits.append(places - (padding + 1 if "roberta" in str(self._settings.model_type) else 0))
+        return max(3, min(limits))
+
+
+def _unusable(folder: str, problem: Exception) -> DataError:
+    first_line = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+    return DataError(
+        f"{folder}: the text encoder cannot be read ({first_line}); give a complete Hugging Face folder with "
+        "config.json, tokenizer.json and model.safetensors"
+    )
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' progress bars and reports."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

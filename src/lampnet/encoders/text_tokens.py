@@ -1,0 +1,142 @@
+"""Words (or sub-word chunks) of texts, by a tokenizer learned on the training rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from lampnet.config import InputConfig
+from lampnet.encoders.restore import saved_names
+from lampnet.errors import DataError
+
+#: words with inner apostrophes, single marks that carry a mood, and symbols such as emoji
+PATTERN = r"\w+(?:['’]\w+)*|[!?]|\p{So}"
+UNKNOWN = "[UNK]"
+#: halves of characters, left behind where bytes were decoded badly; the tokenizer takes whole ones only
+_HALVES = re.compile("[\ud800-\udfff]")
+CHUNK = 2_000
+
+
+class Tokens:
+    """A lowercasing tokenizer with a fixed vocabulary; what is not in it has the number -1.
+
+    >>> tokens = Tokens.learn(["A cat sat", "the cat ran"], InputConfig(min_count=2))
+    >>> tokens.words
+    ('cat',)
+    >>> tokens.numbers(["Cat and dog"])
+    (array([ 0, -1, -1], dtype=int32), array([0, 3]))
+    """
+
+    def __init__(self, words: Sequence[str], merges: Sequence[tuple[str, str]] | None = None) -> None:
+        self.words = tuple(words)
+        self.merges = None if merges is None else tuple(merges)
+        self._tokenizer = _with_words(self.words, self.merges)
+
+    @classmethod
+    def learn(cls, texts: Sequence[str], config: InputConfig) -> Tokens:
+        """The most frequent words (or chunks) of training texts, most frequent first."""
+        from tokenizers import trainers
+
+        texts = checked_texts(texts)
+        tokenizer = _bare(config.tokenizer)
+        settings: dict[str, Any] = {
+            "vocab_size": config.vocabulary + 1,  # and the unknown word
+            "min_frequency": config.min_count,
+            "special_tokens": [UNKNOWN],
+            "show_progress": False,
+        }
+        trainer: Any
+        if config.tokenizer == "bpe":
+            trainer = trainers.BpeTrainer(continuing_subword_prefix="##", limit_alphabet=1_000, **settings)
+        else:
+            trainer = trainers.WordLevelTrainer(**settings)
+        tokenizer.train_from_iterator(iter(texts), trainer)
+        by_number = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
+        words = [word for word, _ in by_number if word != UNKNOWN]
+        if config.tokenizer != "bpe":
+            return cls(words)
+        import json
+
+        merges = json.loads(tokenizer.to_str())["model"]["merges"]
+        return cls(words, [tuple(pair) if isinstance(pair, list) else tuple(pair.split(" ")) for pair in merges])
+
+    def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """Token numbers of all texts, int32 (N,), and offsets int64 (n + 1,); unknown words are -1."""
+        texts = checked_texts(texts)
+        parts, lengths = [np.zeros(0, dtype=np.int32)], [0]
+        for first in range(0, len(texts), CHUNK):
+            for encoding in self._tokenizer.encode_batch_fast(texts[first : first + CHUNK]):
+                ids = np.asarray(encoding.ids, dtype=np.int32)
+                parts.append(ids)
+                lengths.append(len(ids))
+        return np.concatenate(parts) - np.int32(1), np.cumsum(lengths)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """The character span of each token, unknown ones too."""
+        return [(int(start), int(end)) for start, end in self._tokenizer.encode(_whole(text)).offsets]
+
+    def state(self) -> dict[str, Any]:
+        """The vocabulary as JSON data."""
+        merges = None if self.merges is None else [list(pair) for pair in self.merges]
+        return {"words": list(self.words), "merges": merges}
+
+    @classmethod
+    def restore(cls, state: Mapping[str, Any]) -> Tokens:
+        """Make again what `state` described."""
+        words = saved_names(state, "words")
+        if len(set(words)) != len(words):
+            raise DataError("the saved vocabulary names a word twice; the model folder is damaged")
+        merges = state.get("merges")
+        if merges is None:
+            return cls(words)
+        known = set(words)
+        if not isinstance(merges, list) or not all(
+            isinstance(pair, list) and len(pair) == 2 and all(isinstance(part, str) and part in known for part in pair)
+            and (pair[0] + pair[1].removeprefix("##")) in known
+            for pair in merges
+        ):  # fmt: skip
+            raise DataError("the saved vocabulary's merges are not pairs of its chunks; the model folder is damaged")
+        return cls(words, [(pair[0], pair[1]) for pair in merges])
+
+
+def checked_texts(texts: Any) -> list[str]:
+    """The rows as a list; anything but texts is refused."""
+    if isinstance(texts, str):
+        raise DataError("one text came where a list of texts was expected; put it in a list")
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise DataError(f"row {row} is {type(text).__name__}, not text; give a string for every row")
+    return [_whole(text) for text in texts]
+
+
+def _whole(text: str) -> str:
+    """Blanks for lone surrogates, one for one, so that places in the text stay what they are."""
+    return text if text.isascii() else _HALVES.sub(" ", text)
+
+
+def _bare(kind: str) -> Any:
+    from tokenizers import Tokenizer, models
+
+    model = models.BPE(unk_token=UNKNOWN) if kind == "bpe" else models.WordLevel(unk_token=UNKNOWN)
+    return _prepared(Tokenizer(model))
+
+
+def _with_words(words: tuple[str, ...], merges: tuple[tuple[str, str], ...] | None) -> Any:
+    from tokenizers import Tokenizer, models
+
+    vocabulary = {UNKNOWN: 0, **{word: number for number, word in enumerate(words, start=1)}}
+    if merges is None:
+        return _prepared(Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN)))
+    model = models.BPE(vocabulary, list(merges), unk_token=UNKNOWN, continuing_subword_prefix="##")
+    return _prepared(Tokenizer(model))
+
+
+def _prepared(tokenizer: Any) -> Any:
+    from tokenizers import Regex, normalizers, pre_tokenizers
+
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="removed", invert=True)
+    return tokenizer

@@ -1,0 +1,166 @@
+"""Dense vectors: one linear node a row, as in the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lampnet.config import InputConfig
+from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.encoders.restore import saved_array, saved_count
+from lampnet.encoders.spectral import principal_projection
+from lampnet.errors import DataError
+
+#: numbers beyond this are refused: the sum of their squares would leave float64
+LARGEST = 1e150
+#: standardised values are cut here: what lies further out says no more, and float32 products of it overflow
+FARTHEST = 1e4
+
+
+class LinearNode(nn.Module):
+    """z = W^x x + b, for the one node of a row."""
+
+    thin_before = True
+
+    def __init__(self, features: int, width: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(features, width)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        assert batch.vectors_BSF is not None
+        return self.projection(batch.vectors_BSF), batch.present_BS, batch.edge_types_BSS
+
+    def spectral_start(self, nodes: NodeRows, seed: int) -> None:
+        """The principal directions of the training rows."""
+        assert nodes.vectors is not None
+        weight = principal_projection(nodes.vectors, self.projection.out_features, seed)
+        with torch.no_grad():
+            self.projection.weight.copy_(torch.from_numpy(weight))
+            self.projection.bias.zero_()
+
+
+class VectorEncoder:
+    """Learns mean and spread of each number from the training rows.
+
+    >>> encoder = VectorEncoder(InputConfig()).fit(np.array([[0.0, 5.0], [2.0, 5.0]]))
+    >>> encoder.linear_features(np.array([[2.0, 5.0]])).tolist()
+    [[1.0, 0.0]]
+    """
+
+    kind = "vector"
+    edge_types = 0
+
+    def __init__(self, config: InputConfig) -> None:
+        self.config = config
+        self.mean = np.zeros(0)
+        self.spread = np.ones(0)
+
+    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> VectorEncoder:
+        X = numbers_of(rows)
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise DataError(f"vectors need rows and numbers; an array of shape {X.shape} came")
+        self.mean, self.spread = mean_and_spread(X)
+        return self
+
+    def encode(self, rows: Any) -> NodeRows:
+        X = self.linear_features(rows)
+        return NodeRows(offsets=np.arange(len(X) + 1, dtype=np.int64), vectors=X)
+
+    def linear_features(self, rows: Any) -> np.ndarray:
+        """The standardised vector, float32 (n, F)."""
+        X = numbers_of(rows)
+        if X.shape[1] != len(self.mean):
+            raise DataError(
+                f"rows with {X.shape[1]} numbers came to a model trained on {len(self.mean)}; "
+                "give the same features in the same order"
+            )
+        return standardised(X, self.mean, self.spread)
+
+    def embedding(self, width: int) -> LinearNode:
+        return LinearNode(len(self.mean), width)
+
+    def node_names(self, rows: Any, row: int) -> list[str]:
+        return ["vector"]
+
+    def other_view(self, rows: Any) -> None:
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {"features": len(self.mean)}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"mean": self.mean, "spread": self.spread}
+
+    @classmethod
+    def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> VectorEncoder:
+        encoder = cls(config)
+        features = saved_count(state, "features", low=1)
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, features)
+        return encoder
+
+
+def numbers_of(rows: Any) -> np.ndarray:
+    """A dense float64 (n, F) array of finite numbers."""
+    if hasattr(rows, "toarray"):
+        rows = rows.toarray()
+    try:
+        X = np.asarray(rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError("vectors must be numbers; text or ragged rows came (use the kind columns for tables)") from None
+    if X.ndim != 2:
+        raise DataError(f"vectors must be a table (rows, numbers); an array of shape {X.shape} came")
+    bad = np.flatnonzero(~(np.abs(X) <= LARGEST).all(axis=1))
+    if len(bad) and np.isfinite(X[bad]).all():
+        raise DataError(
+            f"row {bad[0]} holds the number {X[bad[0]][np.abs(X[bad[0]]).argmax()]:g} ({len(bad)} such rows); numbers "
+            f"must lie between -{LARGEST:g} and {LARGEST:g}; divide them, or give their logarithms"
+        )
+    if len(bad):
+        bad = bad[~np.isfinite(X[bad]).all(axis=1)]
+        raise DataError(
+            f"row {bad[0]} holds a missing or infinite number ({len(bad)} such rows); "
+            "fill them, or use the kind columns, which has a vector for missing values"
+        )
+    return X
+
+
+def mean_and_spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of each column, float64 (F,), without its missing (NaN) values.
+
+    A constant column has spread 1, so that it becomes zero. What counts as constant is scikit-learn's test: a
+    variance that rounding alone could have made.
+    """
+    X = np.asarray(X, dtype=np.float64)
+    known = np.isfinite(X)
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, X, 0.0).sum(axis=0) / count
+    mean += np.where(known, X - mean, 0.0).sum(axis=0) / count  # what rounding took from a mean far from zero
+    variance = np.where(known, np.square(X - mean), 0.0).sum(axis=0) / count
+    eps = np.finfo(np.float64).eps
+    constant = variance <= count * eps * variance + np.square(count * mean * eps)
+    return mean, np.where(constant, 1.0, np.sqrt(variance))
+
+
+def standardised(X: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """(X - mean) / spread, float32 (n, F), no further than `FARTHEST` from 0; NaN stays NaN."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.clip((X - mean) / spread, -FARTHEST, FARTHEST), dtype=np.float32)
+
+
+def saved_mean_and_spread(arrays: Mapping[str, np.ndarray], features: int) -> tuple[np.ndarray, np.ndarray]:
+    """The saved arrays `mean` and `spread`, (F,); older model folders have them in float32."""
+    old = isinstance(arrays.get("mean"), np.ndarray) and arrays["mean"].dtype == np.float32
+    kind = "float32" if old else "float64"
+    return saved_array(arrays, "mean", kind, (features,)), saved_spread(arrays, (features,), kind)
+
+
+def saved_spread(arrays: Mapping[str, np.ndarray], shape: tuple[int | None, ...], kind: str = "float32") -> np.ndarray:
+    """The saved array `spread`, all of it above zero."""
+    spread = saved_array(arrays, "spread", kind, shape)
+    if not (spread > 0).all():
+        raise DataError("the saved encoder's spreads must be above zero; the model folder is damaged")
+    return spread

@@ -1,0 +1,324 @@
+"""How good predicted label sets and probabilities are; NumPy and SciPy only.
+
+The five scores of the paper compare label sets: rows n, labels L, `y_true` and `y_pred` of shape (n, L),
+dense or sparse, 1 = has the label. A NaN in `y_true` (stored, if sparse) is an unknown label and is left out
+of every count; so are rows and labels of which nothing is known.
+
+F1 is 0/0 where nothing is true and nothing is predicted. `zero_division` is what such a row or label counts:
+0.0 (the default, as in scikit-learn's mean over all), 1.0, or NaN to leave it out of the mean.
+
+>>> scores = five_metrics([[1, 1, 0], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]])
+>>> {name: round(score, 3) for name, score in scores.items()}
+{'subset_accuracy': 0.5, 'hamming_accuracy': 0.833, 'example_f1': 0.333, 'micro_f1': 0.667, 'macro_f1': 0.333}
+>>> example_f1([[1, 1, 0], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]], zero_division=1.0)
+0.833...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.errors import DataError
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """What all five scores are made of: counts over the known entries, by row (n,) and by label (L,)."""
+
+    row_hits: np.ndarray  # true and predicted
+    row_true: np.ndarray
+    row_predicted: np.ndarray
+    row_known: np.ndarray
+    label_hits: np.ndarray
+    label_true: np.ndarray
+    label_predicted: np.ndarray
+    label_known: np.ndarray
+
+
+def subset_accuracy(y_true: Any, y_pred: Any) -> float:
+    """Share of rows whose whole label set is right: the mean of I[y = ŷ].
+
+    >>> subset_accuracy([[1, 0], [1, 1]], [[1, 0], [1, 0]])
+    0.5
+    """
+    return _subset_accuracy(_count(y_true, y_pred))
+
+
+def hamming_accuracy(y_true: Any, y_pred: Any) -> float:
+    """Share of single yes/no answers that are right: the mean of I[y_j = ŷ_j].
+
+    >>> hamming_accuracy([[1, 0], [1, 1]], [[1, 0], [1, 0]])
+    0.75
+    """
+    return _hamming_accuracy(_count(y_true, y_pred))
+
+
+def example_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
+    """Mean over rows of 2 Σ_j y_j ŷ_j / (Σ_j y_j + Σ_j ŷ_j).
+
+    `zero_division` is the score of a row without labels for which none was predicted.
+
+    >>> example_f1([[1, 1, 0]], [[1, 0, 0]])
+    0.666...
+    """
+    return _example_f1(_count(y_true, y_pred), zero_division)
+
+
+def micro_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
+    """F1 of all entries thrown together: Σ_j 2 tp_j / Σ_j (2 tp_j + fp_j + fn_j).
+
+    >>> micro_f1([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    0.8
+    """
+    return _micro_f1(_count(y_true, y_pred), zero_division)
+
+
+def macro_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
+    """Mean over labels of 2 tp_j / (2 tp_j + fp_j + fn_j).
+
+    `zero_division` is the score of a label that no row has and none was given.
+
+    >>> macro_f1([[1, 1], [0, 1]], [[1, 0], [0, 1]])
+    0.833...
+    """
+    return _macro_f1(_count(y_true, y_pred), zero_division)
+
+
+#: The paper's five scores by name; each is called with (y_true, y_pred).
+METRICS: dict[str, Callable[..., float]] = {
+    "subset_accuracy": subset_accuracy,
+    "hamming_accuracy": hamming_accuracy,
+    "example_f1": example_f1,
+    "micro_f1": micro_f1,
+    "macro_f1": macro_f1,
+}
+
+
+def five_metrics(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> dict[str, float]:
+    """All of `METRICS` at once, counting only once."""
+    counts = _count(y_true, y_pred)
+    return {
+        "subset_accuracy": _subset_accuracy(counts),
+        "hamming_accuracy": _hamming_accuracy(counts),
+        "example_f1": _example_f1(counts, zero_division),
+        "micro_f1": _micro_f1(counts, zero_division),
+        "macro_f1": _macro_f1(counts, zero_division),
+    }
+
+
+def roc_auc_macro(y_true: Any, proba: Any) -> float:
+    """Mean over labels of the area under the ROC curve; equal probabilities count half.
+
+    Labels of which the known rows are all positive or all negative have no curve and are skipped;
+    NaN when no label is left.
+
+    >>> roc_auc_macro([[1, 0], [0, 0], [1, 0]], [[0.9, 0.1], [0.4, 0.2], [0.4, 0.3]])
+    0.75
+    """
+    truth, scores = _ranked_input(y_true, proba)
+    return _mean_of_defined(_roc_auc_columns(truth, scores))
+
+
+def roc_auc_micro(y_true: Any, proba: Any) -> float:
+    """Area under the ROC curve of all known entries thrown together; NaN without both classes."""
+    truth, scores = _ranked_input(y_true, proba)
+    return float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0])
+
+
+def average_precision_macro(y_true: Any, proba: Any) -> float:
+    """Mean average precision: the mean over labels of Σ_k (R_k - R_{k-1}) P_k, tied rows entering together.
+
+    Labels without both classes are skipped, as for `roc_auc_macro`.
+
+    >>> average_precision_macro([[1], [0], [1]], [[0.9], [0.8], [0.7]])
+    0.833...
+    """
+    truth, scores = _ranked_input(y_true, proba)
+    return _mean_of_defined(_average_precision_columns(truth, scores))
+
+
+def ranking_metrics(y_true: Any, proba: Any) -> dict[str, float]:
+    """Scores of probabilities, before any decision; `labels_skipped` had no two classes to tell apart.
+
+    >>> ranking_metrics([[1, 0], [0, 0]], [[0.9, 0.1], [0.4, 0.2]])
+    {'roc_auc_macro': 1.0, 'roc_auc_micro': 1.0, 'average_precision_macro': 1.0, 'labels_skipped': 1}
+    """
+    truth, scores = _ranked_input(y_true, proba)
+    areas = _roc_auc_columns(truth, scores)
+    return {
+        "roc_auc_macro": _mean_of_defined(areas),
+        "roc_auc_micro": float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0]),
+        "average_precision_macro": _mean_of_defined(_average_precision_columns(truth, scores)),
+        "labels_skipped": int(np.isnan(areas).sum()),
+    }
+
+
+def _subset_accuracy(counts: _Counts) -> float:
+    exact = (counts.row_hits == counts.row_true) & (counts.row_hits == counts.row_predicted)
+    return float(exact[counts.row_known > 0].mean())
+
+
+def _hamming_accuracy(counts: _Counts) -> float:
+    wrong = counts.row_true.sum() + counts.row_predicted.sum() - 2 * counts.row_hits.sum()
+    return float(1.0 - wrong / counts.row_known.sum())
+
+
+def _example_f1(counts: _Counts, zero_division: float) -> float:
+    scores = _f1(counts.row_hits, counts.row_true + counts.row_predicted, zero_division)
+    return _mean_of_defined(scores[counts.row_known > 0])
+
+
+def _micro_f1(counts: _Counts, zero_division: float) -> float:
+    hits, size = counts.row_hits.sum(keepdims=True), (counts.row_true + counts.row_predicted).sum(keepdims=True)
+    return float(_f1(hits, size, zero_division)[0])
+
+
+def _macro_f1(counts: _Counts, zero_division: float) -> float:
+    scores = _f1(counts.label_hits, counts.label_true + counts.label_predicted, zero_division)
+    return _mean_of_defined(scores[counts.label_known > 0])
+
+
+def _f1(hits: np.ndarray, size: np.ndarray, zero_division: float) -> np.ndarray:
+    """2 hits / size, where size = true + predicted = 2 tp + fp + fn."""
+    if not (zero_division in (0.0, 1.0) or np.isnan(zero_division)):
+        raise DataError(f"zero_division={zero_division!r} must be 0.0, 1.0 or NaN")
+    scores = np.full(size.shape, float(zero_division))
+    np.divide(2.0 * hits, size, out=scores, where=size > 0)
+    return scores
+
+
+def _mean_of_defined(scores: np.ndarray) -> float:
+    defined = scores[~np.isnan(scores)]
+    return float(defined.mean()) if defined.size else float("nan")
+
+
+def _count(y_true: Any, y_pred: Any) -> _Counts:
+    truth, predicted = _matrix(y_true, "y_true"), _matrix(y_pred, "y_pred")
+    _check_shapes(truth, predicted, "y_pred")
+    if sparse.issparse(truth) or sparse.issparse(predicted):
+        # Copies: duplicates are summed in place, and the caller's matrices are not ours to change.
+        return _count_sparse(*(sparse.csr_matrix(matrix, copy=True) for matrix in (truth, predicted)))
+    known = _check_truth(truth)
+    _check_predicted(predicted)
+    true, given = (truth != 0) & known, (predicted != 0) & known
+    hits = true & given
+    return _checked(_Counts(*(part.sum(axis=axis) for axis in (1, 0) for part in (hits, true, given, known))))
+
+
+def _count_sparse(truth: Any, predicted: Any) -> _Counts:
+    truth.sum_duplicates()
+    predicted.sum_duplicates()
+    stored_known = _check_truth(truth.data)
+    _check_predicted(predicted.data)
+
+    def pattern(of: Any, keep: np.ndarray) -> Any:
+        # A copy: eliminating zeros in place must not touch the matrix the pattern came from.
+        chosen = sparse.csr_matrix((keep.astype(np.int64), of.indices, of.indptr), shape=of.shape, copy=True)
+        chosen.eliminate_zeros()
+        return chosen
+
+    true = pattern(truth, stored_known & (truth.data != 0))
+    unknown = pattern(truth, ~stored_known)
+    given = pattern(predicted, predicted.data != 0)
+    given = given - given.multiply(unknown)
+    hits = true.multiply(given)
+    sums: list[np.ndarray] = []
+    for axis in (1, 0):
+        sums += [np.asarray(part.sum(axis=axis)).ravel() for part in (hits, true, given)]
+        sums.append(truth.shape[axis] - np.asarray(unknown.sum(axis=axis)).ravel())
+    return _checked(_Counts(*sums))
+
+
+def _checked(counts: _Counts) -> _Counts:
+    if not counts.row_known.sum():
+        raise DataError("y_true holds no known label at all, so there is nothing to score; give rows with labels")
+    return counts
+
+
+def _matrix(values: Any, name: str) -> Any:
+    matrix = values if sparse.issparse(values) else np.asarray(values)
+    if matrix.ndim != 2:
+        raise DataError(
+            f"{name} has {matrix.ndim} axes; give an indicator matrix with one row a row, one column a label"
+        )
+    if matrix.dtype.kind not in "buif":
+        raise DataError(f"{name} holds values of type {matrix.dtype}; give numbers, 1 where a row has the label")
+    return matrix
+
+
+def _check_shapes(truth: Any, other: Any, name: str) -> None:
+    if truth.shape != other.shape:
+        raise DataError(f"y_true has shape {truth.shape} but {name} has {other.shape}; they must be the same")
+
+
+def _check_truth(values: np.ndarray) -> np.ndarray:
+    """Where the truth is known; anything but 0, 1 and NaN is refused."""
+    known: np.ndarray = ~np.isnan(values)
+    if not np.all((values == 0) | (values == 1) | ~known):
+        raise DataError("y_true must hold 0, 1 or NaN (unknown) only")
+    return known
+
+
+def _check_predicted(values: np.ndarray) -> None:
+    if not np.all((values == 0) | (values == 1)):
+        raise DataError(
+            "y_pred must hold 0 and 1 only; turn probabilities into label sets first (lampnet.evaluation.choose_rules)"
+        )
+
+
+def _ranked_input(y_true: Any, proba: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Truth as 0, 1, NaN and scores with NaN where the truth is unknown, both float64 (n, L)."""
+    truth, scores = _matrix(y_true, "y_true"), _matrix(proba, "proba")
+    _check_shapes(truth, scores, "proba")
+    truth = np.asarray(truth.toarray() if sparse.issparse(truth) else truth, dtype=np.float64)
+    scores = np.asarray(scores.toarray() if sparse.issparse(scores) else scores, dtype=np.float64)
+    known = _check_truth(truth)
+    if not np.isfinite(scores).all():
+        raise DataError("proba holds NaN or infinite values; probabilities must be finite")
+    return truth, np.where(known, scores, np.nan)
+
+
+def _ranks(scores: np.ndarray, method: str) -> np.ndarray:
+    """Ranks down each column from 1, NaN left out."""
+    from scipy.stats import rankdata  # slow to import, and needed only here
+
+    return np.asarray(rankdata(scores, method=method, axis=0, nan_policy="omit"))
+
+
+def _roc_auc_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Area of each column by the ranks of its positives (Mann-Whitney); NaN without both classes."""
+    positive = truth == 1
+    n_positive = positive.sum(axis=0)
+    n_negative = (truth == 0).sum(axis=0)
+    areas = np.full(truth.shape[1], np.nan)
+    both = (n_positive > 0) & (n_negative > 0)
+    if not both.any():
+        return areas
+    ranks = _ranks(scores[:, both], "average")
+    p, q = n_positive[both], n_negative[both]
+    rank_sum = np.where(positive[:, both], ranks, 0.0).sum(axis=0)
+    areas[both] = (rank_sum - p * (p + 1) / 2) / (p * q)
+    return areas
+
+
+def _average_precision_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Average precision of each column: the mean over positives of the precision where they enter."""
+    positive = truth == 1
+    n_positive = positive.sum(axis=0)
+    n_known = (~np.isnan(truth)).sum(axis=0)
+    result = np.full(truth.shape[1], np.nan)
+    both = (n_positive > 0) & (n_positive < n_known)
+    if not both.any():
+        return result
+    scores, positive = scores[:, both], positive[:, both]
+    # The lowest rank of a tie tells how many rows score as high or higher, among all and among the positives.
+    above = n_known[both] + 1 - _ranks(scores, "min")
+    true_above = n_positive[both] + 1 - _ranks(np.where(positive, scores, np.nan), "min")
+    precision = np.divide(true_above, above, out=np.zeros(scores.shape), where=positive)
+    result[both] = precision.sum(axis=0) / n_positive[both]
+    return result

@@ -1,0 +1,114 @@
+"""What a person sees of one row: its nodes by name and place, and the input itself as plain data.
+
+Places mean, by kind of input: text - character spans (start, end); dna - base spans (start, end);
+image - pixel boxes (left, top, right, bottom); molecule - atom numbers (atom,); other kinds have none.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.encoders.nodes import Encoder
+
+BASES = "ACGTN"
+#: Pictures are shown no larger than this, so that a page with fifty of them stays small.
+PICTURE_SIDE = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One input node: its number in the row, its name, where it lies, and its value where it has one."""
+
+    number: int
+    name: str
+    places: tuple[tuple[int, ...], ...] = ()
+    value: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data.
+
+        >>> Node(number=0, name="red", places=((0, 3),)).to_json()
+        {'number': 0, 'name': 'red', 'places': [[0, 3]], 'value': None}
+        """
+        return {
+            "number": self.number,
+            "name": self.name,
+            "places": [list(place) for place in self.places],
+            "value": self.value,
+        }
+
+
+def describe_input(encoder: Encoder, rows: Any) -> tuple[list[Node], dict[str, Any]]:
+    """All nodes of the only row in `rows`, and that row as JSON data."""
+    kind = encoder.kind
+    names = encoder.node_names(rows, 0)
+    places: list[tuple[tuple[int, ...], ...]] = [() for _ in names]
+    values: list[float | None] = [None for _ in names]
+    shown: dict[str, Any] = {}
+    if kind == "text":
+        shown = {"text": rows[0]}
+        given = getattr(encoder, "node_places", None)
+        if given is not None:
+            places = [tuple((int(a), int(b)) for a, b in spans) for spans in given(rows, 0)]
+    elif kind == "image":
+        boxes = [tuple(int(x) for x in box) for box in encoder.node_boxes(rows, 0)]  # type: ignore[attr-defined]
+        places = [(box,) for box in boxes]
+        shown = _picture(rows[0])
+    elif kind == "dna":
+        sequence = "".join(BASES[code] for code in np.asarray(rows[0]))
+        shown = {"sequence": sequence}
+        places = [_base_span(name) for name in names]
+    elif kind == "molecule":
+        shown = {"smiles": str(rows[0])}
+        places = [((i,),) for i in range(len(names))]
+    elif kind in ("wordset", "columns"):
+        values = _values(encoder, rows, len(names))
+    nodes = [
+        Node(number=i, name=name, places=place, value=value)
+        for i, (name, place, value) in enumerate(zip(names, places, values, strict=True))
+    ]
+    return nodes, {"kind": kind, **shown}
+
+
+def _values(encoder: Encoder, rows: Any, n: int) -> list[float | None]:
+    """What each node weighs: tf-idf of a word, standard deviations of a column from its mean."""
+    values = encoder.encode(rows).values
+    if values is None or len(values) != n:
+        return [None] * n
+    return [round(float(value), 4) for value in values]
+
+
+def _base_span(name: str) -> tuple[tuple[int, ...], ...]:
+    """The bases of a node named as people count them: "5-8" is 4 to 8."""
+    first, _, last = name.partition("-")
+    return ((int(first) - 1, int(last)),)
+
+
+def _picture(item: Any) -> dict[str, Any]:
+    """A JPEG, of small and grey pictures a PNG, as a data address, with the size of the original in pixels."""
+    from PIL import Image
+
+    if isinstance(item, (str, Path)):
+        with Image.open(item) as opened:
+            image = opened.convert("RGB")
+    else:
+        pixels = np.asarray(item)
+        image = Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+    width, height = image.size
+    if max(image.size) > PICTURE_SIDE:
+        image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
+    written = io.BytesIO()
+    if image.mode == "RGB" and max(image.size) > 64:
+        image.save(written, format="JPEG", quality=85)
+        form = "jpeg"
+    else:
+        image.save(written, format="PNG", optimize=True)
+        form = "png"
+    address = f"data:image/{form};base64," + base64.b64encode(written.getvalue()).decode("ascii")
+    return {"picture": address, "width": width, "height": height}

@@ -1,0 +1,166 @@
+"""One self-contained page for a few explained rows.
+
+The page holds what matters and says what it leaves out: with many labels and nodes the weakest nodes go
+first, until the whole stays under `MOST_BYTES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.errors import DataError
+from lampnet.explain.explanation import Explanation
+from lampnet.explain.faithfulness import Faithfulness
+from lampnet.explain.report.escaping import fill, packed
+
+#: A page of fifty rows must stay below 5 MB; style, script and slack are counted off.
+MOST_BYTES = 4_400_000
+NODE_LIMITS = (128, 96, 64, 48, 32, 24, 16, 8)
+#: Text beyond this many characters is shown around the attended words only.
+WHOLE_TEXT = 12_000
+_CONTEXT = 120
+#: Names longer than this are cut; the page says so with an ellipsis.
+LONGEST_NAME = 5_000
+
+
+def report_page(
+    explanations: Sequence[Explanation],
+    *,
+    faithfulness: Faithfulness | None = None,
+    title: str | None = None,
+    test_set_link: str | None = None,
+) -> str:
+    """The HTML of a page for these rows.
+
+    Parameters
+    ----------
+    explanations : sequence of Explanation
+        From `lampnet.explain.explanation.explain`; at least one.
+    faithfulness : Faithfulness, optional
+        The honesty checks of the same rows.
+    title : str, optional
+        By default the data set's name.
+    test_set_link : str, optional
+        File name of the page for the whole test set.
+    """
+    if not explanations:
+        raise DataError("no row was given to explain; give at least one")
+    title = title or f"{explanations[0].data}: why these labels"
+    data = page_data(explanations, faithfulness, title, test_set_link)
+    return fill("report.html", title, data, ("shared.js", "inputs.js", "network.js", "report.js"))
+
+
+def write_report(path: str | Path, explanations: Sequence[Explanation], **options: Any) -> Path:
+    """Write the page to a file and return its path."""
+    path = Path(path)
+    path.write_text(report_page(explanations, **options), encoding="utf-8")
+    return path
+
+
+def page_data(
+    explanations: Sequence[Explanation],
+    faithfulness: Faithfulness | None,
+    title: str,
+    test_set_link: str | None,
+) -> dict[str, Any]:
+    """What the page's script reads, as JSON data."""
+    limit = _node_limit(explanations)
+    return {
+        "title": title,
+        "kind": explanations[0].input["kind"],
+        "rule": explanations[0].rule,
+        "stages": list(explanations[0].stages),
+        "heads": explanations[0].heads,
+        "steps": explanations[0].steps,
+        "rows": [row_data(e, limit) for e in explanations],
+        "faithfulness": None if faithfulness is None else faithfulness.to_json(),
+        "testSet": test_set_link,
+    }
+
+
+def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
+    """One row for the page: the `node_limit` most attended nodes, attention packed as (T, H, K, N) and (T, H, K, K)."""
+    weight = e.to_input.mean(axis=1).max(axis=(0, 1), initial=0.0)
+    kept = np.sort(np.argsort(-weight, kind="stable")[:node_limit])
+    nodes = [e.nodes[i] for i in kept]
+    return {
+        "row": e.row,
+        "id": _cut(e.id),
+        "note": e.note,
+        "labels": [_cut(name) for name in e.labels],
+        "nLabels": e.n_labels,
+        "nNodes": e.n_nodes,
+        "nodes": [
+            {"name": _cut(node.name), "places": [list(place) for place in node.places], "value": node.value}
+            for node in nodes
+        ],
+        "stages": np.round(e.stage_proba.astype(float), 4).tolist(),
+        "proba": np.round(e.proba.astype(float), 6).tolist(),
+        "chosen": [bool(c) for c in e.chosen],
+        "threshold": np.round(e.threshold.astype(float), 4).tolist(),
+        "truth": None if e.truth is None else [None if np.isnan(t) else bool(t) for t in e.truth],
+        "listening": [bool(x) for x in e.listening],
+        "toInput": packed(e.to_input[..., kept]),
+        "toLabels": packed(e.to_labels),
+        "input": _shown_input(e.input, nodes),
+    }
+
+
+def _node_limit(explanations: Sequence[Explanation]) -> int:
+    """The largest limit with which the whole page stays small enough."""
+    fixed = sum(
+        len(e.numbers) ** 2 * e.steps * e.heads * 2.7 + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000
+        for e in explanations
+    )
+    for limit in NODE_LIMITS:
+        moving = sum(min(len(e.nodes), limit) * (len(e.numbers) * e.steps * e.heads * 2.7 + 60) for e in explanations)
+        if fixed + moving <= MOST_BYTES:
+            return limit
+    return NODE_LIMITS[-1]
+
+
+def _shown_input(shown: dict[str, Any], nodes: Sequence[Any]) -> dict[str, Any]:
+    kind = shown["kind"]
+    if kind == "text":
+        return {"kind": kind, "chunks": text_pieces(shown["text"], [place for node in nodes for place in node.places])}
+    if kind == "molecule":
+        from lampnet.explain.report.molecule import molecule_drawing
+
+        return {"kind": kind, "smiles": _cut(shown["smiles"]), "drawing": molecule_drawing(shown["smiles"])}
+    return shown
+
+
+def text_pieces(text: str, places: Sequence[tuple[int, ...]], whole: int = WHOLE_TEXT) -> list[dict[str, Any]]:
+    """The text as chunks {start, text}; a long one only around its attended words.
+
+    Places are counted in code points, as Python does; the page counts the same way.
+
+    >>> text_pieces("short", [])
+    [{'start': 0, 'text': 'short'}]
+    >>> [chunk["start"] for chunk in text_pieces("x" * 1000, [(500, 501)], whole=10)]
+    [380]
+    """
+    if len(text) <= whole:
+        return [{"start": 0, "text": text}]
+    spans = sorted((max(0, a - _CONTEXT), min(len(text), b + _CONTEXT)) for a, b in places)
+    joined: list[list[int]] = []
+    for a, b in spans:
+        if joined and a <= joined[-1][1]:
+            joined[-1][1] = max(joined[-1][1], b)
+        else:
+            joined.append([a, b])
+    chunks, used = [], 0
+    for a, b in joined or [[0, whole]]:
+        b = min(b, a + max(0, 2 * whole - used))
+        if b > a:
+            chunks.append({"start": a, "text": text[a:b]})
+            used += b - a
+    return chunks
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME] + "…"

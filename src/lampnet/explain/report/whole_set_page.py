@@ -1,0 +1,44 @@
+"""The page of a whole test set, as one self-contained file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from lampnet.explain.report.escaping import fill
+from lampnet.explain.report.whole_set import WholeSet, whole_set_data
+
+
+def whole_set_page(
+    found: WholeSet,
+    explained: Sequence[int] = (),
+    report_link: str | None = None,
+    numbers: Sequence[int] | None = None,
+    of: int | None = None,
+) -> str:
+    """The HTML: leanings against co-occurrence, what messages changed, scores, confusions, rows.
+
+    Parameters
+    ----------
+    found : WholeSet
+        From `lampnet.explain.report.whole_set.summarise`.
+    explained : sequence of int
+        Rows that the report page explains; they get a link.
+    report_link : str, optional
+        File name of the report page.
+    numbers : sequence of int, optional
+        Where only some rows of a set were summarised: their row numbers.
+    of : int, optional
+        How many rows the set has.
+    """
+    data = whole_set_data(found, list(numbers) if numbers is not None else None)
+    data |= {"report": report_link, "explained": list(explained), "of": of if of is not None else len(found.ids)}
+    return fill("test_set.html", data["title"], data, ("shared.js", "test_set.js"))
+
+
+def write_whole_set(path: str | Path, found: WholeSet, **options: Any) -> Path:
+    """Write the page to a file and return its path."""
+    path = Path(path)
+    path.write_text(whole_set_page(found, **options), encoding="utf-8")
+    return path

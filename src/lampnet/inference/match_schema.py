@@ -1,0 +1,107 @@
+"""Rows of any file brought to what a model was trained on: its kind, its features, its labels."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.data.dataset import Dataset, Table
+from lampnet.data.schema import align
+from lampnet.inference.predictor import FittedModel
+from lampnet.readers.sources import Source
+from lampnet.readers.trained_columns import KnownColumns
+
+
+def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> Source:
+    """The same source, its tables read as the training's were: what columns are for is not guessed again.
+
+    unlabelled : labels are not looked at
+    """
+    if source.named:
+        return source
+    encoder: Any = model.encoder
+    trained_on = model.facts.get("source")
+    columns = trained_on.get("columns") if isinstance(trained_on, dict) else None
+    roles = {role: value for role, value in columns.items() if _is_named(value)} if isinstance(columns, dict) else {}
+    if encoder.kind == "columns":
+        roles["features"] = encoder.names
+        roles["categories"] = tuple(encoder.names[number] for number in encoder.categories)
+    elif encoder.kind == "wordset" and encoder.names:
+        roles["features"] = encoder.names
+    return replace(source, known=KnownColumns(roles=roles, label_names=model.label_names, unlabelled=unlabelled))
+
+
+def _is_named(value: Any) -> bool:
+    return isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
+def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:
+    """The same rows with the model's features and labels, in its order.
+
+    Features that training did not have are dropped, those that are missing are zero (a missing value, in a
+    table, and a warning). A label that training did not have is an error, as is another kind of rows.
+    """
+    part = part or data.name
+    data = _as_kind(data, model.encoder.kind)
+    if data.kind != model.encoder.kind:
+        return model.check(data)  # raises, with both kinds in the sentence
+    if data.labels is None:
+        data = replace(data, label_names=model.label_names)
+    aligned = align(_training_shape(model), data, part, strangers=True)
+    if isinstance(data.rows, Table):
+        there = set(data.rows.names)
+        lacking = [name for name in aligned.rows.names if name not in there]
+        if lacking:
+            warnings.warn(
+                f"{part}: {len(lacking)} column(s) of the training are not there and count as missing values: "
+                f"{', '.join(lacking)[:300]}",
+                stacklevel=2,
+            )
+    return model.check(aligned)
+
+
+def _as_kind(data: Dataset, kind: str) -> Dataset:
+    """Numbers are numbers: a table without categories, an array and a sparse matrix can stand for one another."""
+    if data.kind == kind or data.kind not in ("columns", "vector", "wordset"):
+        return data
+    rows: Any = data.rows
+    names = data.feature_names
+    if isinstance(rows, Table):
+        if rows.categories:
+            return data
+        rows, names = rows.values, rows.names
+    elif sparse.issparse(rows):
+        rows = rows.toarray()
+    if kind == "vector":
+        return replace(data, kind=kind, rows=np.asarray(rows, dtype=np.float32), feature_names=names)
+    if kind == "wordset":
+        return replace(data, kind=kind, rows=sparse.csr_matrix(rows, dtype=np.float32), feature_names=names)
+    if kind == "columns":
+        names = names or tuple(f"c{i}" for i in range(rows.shape[1]))
+        return replace(data, kind=kind, rows=Table(values=np.asarray(rows, dtype=np.float64), names=names))
+    return data
+
+
+def _training_shape(model: FittedModel) -> Dataset:
+    """No rows, but the features and labels of the rows that the model was trained on."""
+    encoder: Any = model.encoder
+    rows: Any = []
+    names = None
+    if encoder.kind == "wordset":
+        names = encoder.names
+        rows = sparse.csr_matrix((0, len(names)), dtype=np.float32)
+    elif encoder.kind == "vector":
+        rows = np.zeros((0, len(encoder.mean)), dtype=np.float32)
+    elif encoder.kind == "columns":
+        names = encoder.names
+        rows = Table(values=np.zeros((0, len(names))), names=names, categories=encoder.categories)
+    elif encoder.kind == "dna":
+        rows = np.zeros((0, 0), dtype=np.uint8)
+    labels = sparse.csr_matrix((0, len(model.label_names)), dtype=np.float32)
+    return Dataset(
+        name="training", kind=encoder.kind, rows=rows, labels=labels, label_names=model.label_names, feature_names=names
+    )

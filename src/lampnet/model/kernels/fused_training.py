@@ -1,0 +1,251 @@
+"""One MPNN of `model` in training as a single operation, its way back written by hand.
+
+The equations and the numbers are those of `MessagePassing`; what is saved are passes over memory:
+gradients of joined matrices are written where they belong, sums and masks are made in place, and
+scores stay near the cache, a row of the batch at a time.
+
+Axes as in `model`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from lampnet.model.neighbourhood import Neighbours
+
+if TYPE_CHECKING:
+    from lampnet.model.lamp import MessagePassing
+
+# One row's pairs (R * S): below, a call a row costs more than it saves; above, its scores leave the cache.
+FEWEST_PAIRS, MOST_PAIRS = 4_000, 60_000
+
+
+def fused(module: MessagePassing, v: Tensor, sources: Tensor | None, neighbours: Neighbours) -> Tensor | None:
+    """The new states, or None where this file does not know the way (the model's own lines do)."""
+    typed = module.edge_key is not None and neighbours.edge_types is not None
+    strange = neighbours.record or neighbours.self_loops_only or neighbours.graph is not None or typed
+    if strange or not module.pre_norm or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+        return None
+    rows, receivers, width = (v if sources is None else sources).shape[0], v.shape[1], v.shape[2]
+    pairs = receivers * (v if sources is None else sources).shape[1]
+    by_row = FEWEST_PAIRS <= pairs <= MOST_PAIRS and (neighbours.bias is None or neighbours.lengths is not None)
+    if not by_row and neighbours.empty_rows is not None:
+        return None
+    drop = module.drop
+    threshold = round(drop.chance * 256) if drop.training else 0
+    shape = (rows, receivers, width)
+    bits = [drop.random.kept_bits(shape, drop.chance) if threshold else None for _ in range(2)]
+    plan = Plan(
+        heads=module.heads,
+        score_scale=module.scale,
+        kept_scale=256 / (256 - threshold),
+        by_row=by_row,
+        lengths=neighbours.lengths,
+        bias=None if by_row or neighbours.bias is None else neighbours.bias.to(v.dtype),
+        eps=module.message_norm.eps,
+    )
+    # Torch gives `apply` no types.
+    result: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
+        plan, v, sources, *bits,
+        module.W_q.weight, module.W_u.weight, module.W_v.weight, module.W_c.weight,
+        module.W_r.weight, module.W_r.bias, module.W_b.weight, module.W_b.bias,
+        module.message_norm.weight, module.message_norm.bias, module.update_norm.weight, module.update_norm.bias,
+    )  # fmt: skip
+    return result
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What does not change on the way: see `MessagePassing` and `Neighbours`.
+
+    by_row   attention a row of the batch at a time, by its own length; else the fused kernel of torch, with a bias
+    """
+
+    heads: int
+    score_scale: float
+    kept_scale: float
+    by_row: bool
+    lengths: list[int] | None
+    bias: Tensor | None
+    eps: float
+
+
+class _Fused(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, plan: Plan, v: Tensor, sources: Tensor | None, bits_m: Tensor | None, bits_u: Tensor | None,
+        W_q: Tensor, W_u: Tensor, W_v: Tensor, W_c: Tensor, W_r: Tensor, b_r: Tensor, W_b: Tensor, b_b: Tensor,
+        g_m: Tensor, c_m: Tensor, g_u: Tensor, c_u: Tensor,
+    ) -> Tensor:  # fmt: skip
+        d = v.shape[-1]
+        x_m, mean_m, spread_m = torch.native_layer_norm(v, (d,), g_m, c_m, plan.eps)
+        if sources is None:
+            q, u, v_j = torch.matmul(x_m, torch.cat([W_q * plan.score_scale, W_u, W_v]).T).chunk(3, dim=-1)
+        else:
+            q = torch.matmul(x_m, (W_q * plan.score_scale).T)
+            u, v_j = torch.matmul(sources, torch.cat([W_u, W_v]).T).chunk(2, dim=-1)
+        heads, *kept = _attend_by_row(plan, q, u, v_j) if plan.by_row else _attend(plan, q, u, v_j)
+        m = _add_kept(v, torch.matmul(heads, W_c.T), bits_m, plan.kept_scale)  # eq. 7
+        x_u, mean_u, spread_u = torch.native_layer_norm(m, (d,), g_u, c_u, plan.eps)
+        hidden = torch.addmm(b_r, x_u.view(-1, d), W_r.T).relu_()
+        update = torch.addmm(b_b, hidden, W_b.T).view_as(m)
+        out = _add_kept(m, update, bits_u, plan.kept_scale)  # eq. 9
+        ctx.plan = plan
+        ctx.save_for_backward(
+            v, sources, bits_m, bits_u, W_q, W_u, W_v, W_c, W_r, W_b, g_m, c_m, g_u, c_u,
+            x_m, mean_m, spread_m, q, u, v_j, heads, m, x_u, mean_u, spread_u, hidden, *kept,
+        )  # fmt: skip
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        (
+            v, sources, bits_m, bits_u, W_q, W_u, W_v, W_c, W_r, W_b, g_m, c_m, g_u, c_u,
+            x_m, mean_m, spread_m, q, u, v_j, heads, m, x_u, mean_u, spread_u, hidden, *kept,
+        ) = ctx.saved_tensors  # fmt: skip
+        plan: Plan = ctx.plan
+        (d_out,), d = grads, v.shape[-1]
+        # The update: its dropout's scale goes into the small matrices.
+        pull = _masked(d_out, bits_u).view(-1, d)
+        scale = plan.kept_scale
+        d_W_b, d_b_b = (pull.T @ hidden).mul_(scale), pull.sum(0).mul_(scale)
+        d_hidden = pull @ (W_b * scale)
+        torch.ops.aten.threshold_backward.grad_input(d_hidden, hidden, 0, grad_input=d_hidden)
+        d_W_r, d_b_r = d_hidden.T @ x_u.view(-1, d), d_hidden.sum(0)
+        d_x_u = (d_hidden @ W_r).view_as(m)
+        d_m, d_g_u, d_c_u = torch.ops.aten.native_layer_norm_backward(
+            d_x_u, m, (d,), mean_u, spread_u, g_u, c_u, (True, True, True)
+        )
+        d_m.add_(d_out)
+        # The message.
+        pull = _masked(d_m, bits_m).view(-1, d)
+        d_W_c = (pull.T @ heads.reshape(-1, d)).mul_(scale)
+        d_heads = (pull @ (W_c * scale)).view_as(m)
+        way = _attend_by_row_back if plan.by_row else _attend_back
+        d_all, d_q, d_uv = way(plan, d_heads, q, u, v_j, heads, kept, sources is None)
+        W_q_scaled = W_q * plan.score_scale
+        d_senders = None
+        if d_all is not None:
+            flat = d_all.view(-1, 3 * d)
+            d_x_m = (flat @ torch.cat([W_q_scaled, W_u, W_v])).view_as(x_m)
+            d_W_q, d_W_u, d_W_v = (flat.T @ x_m.view(-1, d)).chunk(3)
+        else:
+            assert d_q is not None
+            assert d_uv is not None
+            d_x_m = torch.matmul(d_q, W_q_scaled)
+            d_W_q = d_q.view(-1, d).T @ x_m.view(-1, d)
+            flat = d_uv.view(-1, 2 * d)
+            d_W_u, d_W_v = (flat.T @ sources.reshape(-1, d)).chunk(2)
+            if ctx.needs_input_grad[2]:
+                d_senders = (flat @ torch.cat([W_u, W_v])).view_as(sources)
+        d_v, d_g_m, d_c_m = torch.ops.aten.native_layer_norm_backward(
+            d_x_m, v, (d,), mean_m, spread_m, g_m, c_m, (True, True, True)
+        )
+        d_v.add_(d_m if len(v) == len(d_m) else d_m.sum(0, keepdim=True))
+        return (
+            None, d_v, d_senders, None, None, d_W_q.mul_(plan.score_scale), d_W_u, d_W_v, d_W_c,
+            d_W_r, d_b_r, d_W_b, d_b_b, d_g_m, d_c_m, d_g_u, d_c_u,
+        )  # fmt: skip
+
+
+def _add_kept(v: Tensor, x: Tensor, bits: Tensor | None, scale: float) -> Tensor:
+    """v + dropout(x), in the place of x."""
+    return x.add_(v) if bits is None else torch.addcmul(v, x, bits.to(x.dtype), value=scale, out=x)
+
+
+def _masked(x: Tensor, bits: Tensor | None) -> Tensor:
+    return x.contiguous() if bits is None else bits.to(x.dtype).mul_(x)
+
+
+def _by_head(x: Tensor, heads: int) -> Tensor:
+    """..., N, D -> ..., H, N, C; a view."""
+    return x.view(*x.shape[:-1], heads, -1).transpose(-3, -2)
+
+
+def _attend(plan: Plan, q: Tensor, u: Tensor, v_j: Tensor) -> tuple[Tensor, Tensor]:
+    """Equations 3, 5 and 6 by torch's kernel, which recomputes the weights on the way back."""
+    q, u, v_j = (_by_head(x, plan.heads) for x in (q.expand(len(u), -1, -1), u, v_j))
+    heads, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        q, u, v_j, 0.0, False, attn_mask=plan.bias, scale=1.0
+    )
+    return heads.transpose(1, 2).flatten(-2), total
+
+
+def _attend_back(
+    plan: Plan, pull: Tensor, q: Tensor, u: Tensor, v_j: Tensor, heads: Tensor, kept: list[Tensor], together: bool
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    shared = len(q) == 1
+    parts = (_by_head(x, plan.heads) for x in (pull, q.expand(len(u), -1, -1), u, v_j, heads))
+    found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        *parts, kept[0], 0.0, False, attn_mask=plan.bias, scale=1.0
+    )
+    d_q, d_u, d_v = (x.transpose(1, 2).flatten(-2) for x in found)
+    if together:
+        return torch.cat([d_q, d_u, d_v], dim=-1), None, None
+    return None, d_q.sum(0, keepdim=True) if shared else d_q, torch.cat([d_u, d_v], dim=-1)
+
+
+def _attend_by_row(plan: Plan, q: Tensor, u: Tensor, v_j: Tensor) -> tuple[Tensor, Tensor]:
+    """The same, a row at a time; the weights of all rows are kept, one after the other."""
+    B, S, R, H = len(u), u.shape[1], q.shape[1], plan.heads
+    lengths = plan.lengths or [S] * B
+    heads = u.new_empty(B, R, q.shape[2])
+    weights = u.new_empty(H * R * sum(lengths))
+    kept = torch.split(weights, [H * R * n for n in lengths])
+    rows = zip(kept, lengths, *(_rows(x, B, H) for x in (q, u, v_j, heads)), strict=True)
+    for alpha, n, q_HRC, u_HSC, v_HSC, out_HRC in rows:
+        if not n:  # empty_rows sends
+            out_HRC.zero_()
+            continue
+        alpha_HRS = alpha.view(H, R, n)
+        torch.bmm(q_HRC, u_HSC[:, :n].transpose(1, 2), out=alpha_HRS)  # eq. 5
+        torch.softmax(alpha_HRS, -1, out=alpha_HRS)  # eq. 3
+        torch.bmm(alpha_HRS, v_HSC[:, :n], out=out_HRC)  # eq. 6
+    return heads, weights
+
+
+def _attend_by_row_back(
+    plan: Plan, pull: Tensor, q: Tensor, u: Tensor, v_j: Tensor, heads: Tensor, kept: list[Tensor], together: bool
+) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    B, S, R, H, d = len(u), u.shape[1], q.shape[1], plan.heads, q.shape[2]
+    lengths = plan.lengths or [S] * B
+    d_all = d_q = d_uv = None
+    if together:
+        d_all = u.new_empty(B, R, 3 * d)
+        to_q, to_u, to_v = d_all.chunk(3, dim=-1)
+    else:
+        d_uv = u.new_empty(B, S, 2 * d)
+        d_q = to_q = q.new_zeros(q.shape)
+        to_u, to_v = d_uv.chunk(2, dim=-1)
+    shared = len(q) < B
+    summed = q.new_zeros(H, R, d // H) if shared else None
+    scratch = u.new_empty(H * R * S)
+    weights = torch.split(kept[0], [H * R * n for n in lengths])
+    rows = zip(weights, lengths, *(_rows(x, B, H) for x in (q, u, v_j, pull, to_q, to_u, to_v)), strict=True)
+    for alpha, n, q_HRC, u_HSC, v_HSC, pull_HRC, dq_HRC, du_HSC, dv_HSC in rows:
+        if n < S:  # places without a node
+            du_HSC[:, n:], dv_HSC[:, n:] = 0.0, 0.0
+        if not n:
+            dq_HRC.zero_()  # where it is shared, its sum comes last
+            continue
+        alpha_HRS, d_alpha_HRS = alpha.view(H, R, n), scratch[: H * R * n].view(H, R, n)
+        torch.bmm(alpha_HRS.transpose(1, 2), pull_HRC, out=dv_HSC[:, :n])
+        torch.bmm(pull_HRC, v_HSC[:, :n].transpose(1, 2), out=d_alpha_HRS)
+        torch._softmax_backward_data(d_alpha_HRS, alpha_HRS, -1, alpha.dtype, grad_input=d_alpha_HRS)
+        torch.bmm(d_alpha_HRS.transpose(1, 2), q_HRC, out=du_HSC[:, :n])
+        if summed is None:
+            torch.bmm(d_alpha_HRS, u_HSC[:, :n], out=dq_HRC)
+        else:
+            summed.baddbmm_(d_alpha_HRS, u_HSC[:, :n])
+    if summed is not None:
+        _by_head(to_q, H)[0].copy_(summed)
+    return d_all, d_q, d_uv
+
+
+def _rows(x: Tensor, rows: int, heads: int) -> tuple[Tensor, ...]:
+    """Each row of (B, N, D), or of (1, N, D) shared by all, as a view (H, N, C)."""
+    return _by_head(x.expand(rows, -1, -1), heads).unbind(0)

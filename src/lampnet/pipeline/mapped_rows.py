@@ -1,0 +1,287 @@
+"""MappedRows rows: encoded once, kept as NumPy arrays in a folder, read by memory mapping.
+
+==================== =====================================================================
+prepared.json        format, settings, label names, encoder, the parts with their digests
+encoder.safetensors  what encoder and opinions learned
+train/*.npy          nodes (offsets, ids, values, ...), labels (CSR) and opinions of the rows
+valid/*.npy          the same of the validation rows; valid_other/ where rows have a second view
+==================== =====================================================================
+
+The mapped pages belong to the system's cache, not to the process: `release` hands them back, so a
+training needs the memory of a few batches, however large the arrays are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.base_learners.restore import restore_stack
+from lampnet.base_learners.stack import Stack
+from lampnet.config import Config
+from lampnet.encoders import restore_encoder
+from lampnet.encoders.nodes import Encoder, NodeRows
+from lampnet.errors import DataError, LampnetError
+from lampnet.inference.examples import NODE_ARRAYS, Examples
+from lampnet.persistence.tensor_file import read_arrays, read_header, write_arrays
+from lampnet.runtime.atomic_files import write_atomically
+
+MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
+FORMAT, VERSION = "lampnet-prepared", 1
+LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
+_HEADER = 128  # bytes before the numbers of an .npy file
+_BLOCK = 1 << 22  # stored labels that are counted together
+
+
+class GrowingArray:
+    """An .npy file to which rows are appended; its header is written last, when the length is known."""
+
+    def __init__(self, path: Path, like: np.ndarray) -> None:
+        self.path, self.dtype, self.shape_after = path, like.dtype, like.shape[1:]
+        self.length = 0
+        self.digest = hashlib.sha256()
+        self.file: IO[bytes] = path.open("wb")
+        self.file.write(b"\0" * _HEADER)
+
+    def append(self, rows: np.ndarray) -> None:
+        content = np.ascontiguousarray(rows, dtype=self.dtype).tobytes()
+        self.file.write(content)
+        self.digest.update(content)
+        self.length += len(rows)
+
+    def close(self) -> dict[str, Any]:
+        """Finish the file; returns what the manifest says of it."""
+        shape = (self.length, *self.shape_after)
+        described = repr({"descr": self.dtype.str, "fortran_order": False, "shape": shape}).encode()
+        room = _HEADER - 10
+        self.file.seek(0)
+        self.file.write(b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + described.ljust(room - 1) + b"\n")
+        self.file.close()
+        return {"dtype": self.dtype.str, "shape": list(shape), "sha256": self.digest.hexdigest()}
+
+
+class PartWriter:
+    """The arrays of one part (training or validation rows), a chunk at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.arrays: dict[str, GrowingArray] = {}
+        self.ends: dict[str, int] = {}  # where the last row of each kind of offsets ends
+        self.rows = 0
+
+    def append(self, nodes: NodeRows, labels: sparse.csr_matrix, base_logits: np.ndarray | None) -> None:
+        """Rows with their labels (CSR (n, L)) and opinions (n, L, K)."""
+        chunks: dict[str, np.ndarray | None] = {name: getattr(nodes, name) for name in NODE_ARRAYS}
+        labels = sparse.csr_matrix(labels)
+        chunks |= dict(zip(LABEL_ARRAYS, (labels.indptr, labels.indices, labels.data), strict=True))
+        chunks["base_logits"] = base_logits
+        for name, chunk in chunks.items():
+            if chunk is not None:
+                self._append(name, chunk)
+        self.rows += len(nodes)
+
+    def _append(self, name: str, chunk: np.ndarray) -> None:
+        if name.endswith("offsets"):
+            chunk = chunk.astype(np.int64) + self.ends.get(name, 0)
+            self.ends[name], chunk = int(chunk[-1]), chunk[1:] if name in self.arrays else chunk
+        elif name == "label_ids":
+            chunk = chunk.astype(np.int32)
+        elif name == "label_values":
+            chunk = chunk.astype(np.float32)
+        if name not in self.arrays:
+            self.arrays[name] = GrowingArray(self.folder / f"{name}.npy", chunk)
+        self.arrays[name].append(chunk)
+
+    def abandon(self) -> None:
+        """Let go of the files; those that `close` has finished are whole."""
+        for array in self.arrays.values():
+            array.file.close()
+
+    def close(self) -> dict[str, Any]:
+        return {"rows": self.rows, "arrays": {name: array.close() for name, array in self.arrays.items()}}
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """Memory-mapped labels; indexing with row numbers gives dense float32 (B, L), NaN where unknown."""
+
+    offsets: np.ndarray
+    ids: np.ndarray
+    values: np.ndarray
+    n_labels: int
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def label_priors(self) -> np.ndarray:
+        """As `lampnet.data.label_priors.label_priors`, float32 (L,), a block of the stored labels at a time."""
+        has, unknown = np.zeros(self.n_labels), np.zeros(self.n_labels)
+        for first in range(0, len(self.ids), _BLOCK):
+            ids, values = (array[first : first + _BLOCK] for array in (self.ids, self.values))
+            has += np.bincount(ids, np.nan_to_num(values), self.n_labels)
+            unknown += np.bincount(ids, np.isnan(values), self.n_labels)
+        return np.asarray((has + 0.5) / (len(self) - unknown + 1.0), dtype=np.float32)
+
+    def __getitem__(self, rows: np.ndarray) -> np.ndarray:
+        starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        row_E = np.repeat(np.arange(len(rows)), counts)
+        place_E = np.repeat(starts - (np.cumsum(counts) - counts), counts) + np.arange(len(row_E))
+        dense = np.zeros((len(rows), self.n_labels), dtype=np.float32)
+        dense[row_E, self.ids[place_E]] = self.values[place_E]
+        return dense
+
+
+@dataclass
+class MappedRows:
+    """A prepared folder, opened; `parts` has train, valid and, for rows with a second view, valid_other."""
+
+    name: str
+    config: Config
+    label_names: tuple[str, ...]
+    encoder: Encoder
+    stack: Stack | None
+    parts: dict[str, Examples]
+    maps: list[mmap.mmap] = field(default_factory=list)
+    #: what the columns of the table were taken for
+    columns: dict[str, Any] = field(default_factory=dict)
+
+    def release(self) -> None:
+        """Hand mapped pages back to the system; they are read again from its cache where needed."""
+        for mapped in self.maps:
+            mapped.madvise(mmap.MADV_DONTNEED)
+
+    def mapped_bytes(self) -> int:
+        """The size of all mapped arrays."""
+        return sum(len(mapped) for mapped in self.maps)
+
+
+def write_manifest(
+    folder: Path,
+    name: str,
+    config: Config,
+    label_names: tuple[str, ...],
+    encoder: Encoder,
+    stack: Stack | None,
+    parts: Mapping[str, Any],
+    columns: Mapping[str, Any],
+) -> None:
+    """The last file of a prepared folder: with it the folder is whole."""
+    arrays = {f"encoder.{key}": value for key, value in encoder.arrays().items()}
+    if stack is not None:
+        arrays |= {f"stack.{key}": value for key, value in stack.arrays().items()}
+    digest = write_arrays(folder / LEARNED, arrays)
+    manifest = {
+        "format": FORMAT,
+        "version": VERSION,
+        "name": name,
+        "config": config.to_json(),
+        "label_names": list(label_names),
+        "encoder": {"kind": encoder.kind, "state": encoder.state()},
+        "learned_sha256": digest,
+        "parts": dict(parts),
+        "columns": dict(columns),
+    }
+    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+
+
+def is_prepared(path: str | Path) -> bool:
+    """Whether a path is a folder that `lampnet prepare` wrote."""
+    return (Path(path) / MANIFEST).is_file()
+
+
+def open_prepared(folder: str | Path) -> MappedRows:
+    """Open a prepared folder; nothing but its description is read into memory.
+
+    Raises
+    ------
+    DataError
+        The folder is damaged, unfinished or of another version.
+    """
+    folder = Path(folder)
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        if manifest["format"] != FORMAT or manifest["version"] != VERSION:
+            raise DataError(f"{folder} has format version {manifest['version']}; prepare the data again")
+        config, names = Config.from_json(manifest["config"]), tuple(manifest["label_names"])
+        learned = read_arrays(folder / LEARNED, read_header(folder / LEARNED), manifest["learned_sha256"])
+        encoder = restore_encoder(
+            manifest["encoder"]["kind"], config.input, manifest["encoder"]["state"], _under(learned, "encoder.")
+        )
+        stack = None
+        if config.model.base_learners:
+            stack = restore_stack(config.model.base_learners, _under(learned, "stack."), len(names))
+        maps: list[mmap.mmap] = []
+        parts = {
+            part: _open_part(folder / part, described, len(names), maps)
+            for part, described in manifest["parts"].items()
+            if part in ("train", "valid", "valid_other")
+        }
+        if not {"train", "valid"} <= set(parts):
+            raise DataError("the training or the validation part is missing")
+        columns = dict(manifest.get("columns", {}))
+        return MappedRows(str(manifest["name"]), config, names, encoder, stack, parts, maps, columns)
+    except LampnetError as fault:
+        raise DataError(f"{folder} cannot be used: {fault}; prepare the data again") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
+        raise DataError(
+            f"{folder} is not a whole prepared folder ({str(fault)[:150]}); run lampnet prepare again"
+        ) from None
+
+
+def _under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _open_part(folder: Path, described: Mapping[str, Any], n_labels: int, maps: list[mmap.mmap]) -> Examples:
+    arrays: dict[str, np.ndarray] = {}
+    digest = hashlib.sha256()
+    for name, facts in sorted(described["arrays"].items()):
+        if name not in (*NODE_ARRAYS, *LABEL_ARRAYS, "base_logits"):
+            raise DataError(f"{folder.name} announces an array {name[:40]!r}, which rows do not have")
+        arrays[name] = _mapped(folder / f"{name}.npy", np.dtype(facts["dtype"]), tuple(facts["shape"]), maps)
+        if name != "base_logits":
+            digest.update(f"{name} {facts['sha256']}".encode())
+    rows = described["rows"]
+    for offsets, counted in (("offsets", "ids"), ("offsets", "vectors"), ("label_offsets", "label_ids")):
+        if offsets not in arrays or counted not in arrays:
+            continue
+        places = arrays[offsets]
+        if (
+            len(places) != rows + 1
+            or places[0] != 0
+            or places[-1] != len(arrays[counted])
+            or (np.diff(places) < 0).any()
+        ):
+            raise DataError(f"{folder.name}: {offsets}.npy does not fit {counted}.npy")
+    labels = LabelRows(arrays["label_offsets"], arrays["label_ids"], arrays["label_values"], n_labels)
+    if len(labels.ids) and (labels.ids.min() < 0 or labels.ids.max() >= n_labels):
+        raise DataError(f"{folder.name}: label_ids.npy names labels that do not exist")
+    return Examples(
+        nodes=NodeRows(**{name: arrays[name] for name in NODE_ARRAYS if name in arrays}),
+        targets=labels,
+        base_logits=arrays.get("base_logits"),
+        known_digest=digest.hexdigest(),
+    )
+
+
+def _mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap.mmap]) -> np.ndarray:
+    """The numbers of an .npy file, its size checked before it is mapped."""
+    count = int(np.prod(shape, dtype=object))
+    if dtype.hasobject or min(shape, default=0) < 0 or path.stat().st_size != _HEADER + count * dtype.itemsize:
+        raise DataError(f"{path.name} has {path.stat().st_size} bytes, not those of a {dtype} array {shape}")
+    if count == 0:
+        return np.zeros(shape, dtype)
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped.madvise(mmap.MADV_RANDOM)  # rows are drawn in random order: what lies behind a row is of no use
+    maps.append(mapped)
+    return np.frombuffer(mapped, dtype=dtype, offset=_HEADER).reshape(shape)

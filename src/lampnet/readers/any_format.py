@@ -1,0 +1,309 @@
+"""Open whatever the user has: a file of a known format, or a folder with train, valid and test files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.data.dataset import Dataset
+from lampnet.data.schema import aligned_splits
+from lampnet.data.splits import Splits
+from lampnet.errors import DataError, FormatError, MissingExtra
+from lampnet.readers.files import plain_stem, plain_suffix, read_bytes, read_text
+from lampnet.readers.trained_columns import KnownColumns
+
+FORMATS = {
+    ".arff": "arff",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "table",
+    ".tsv": "table",
+    ".tab": "table",
+    ".parquet": "table",
+    ".pq": "table",
+    ".arrow": "table",
+    ".feather": "table",
+    ".npz": "npz",
+    ".mat": "mat",
+    ".svm": "libsvm",
+    ".libsvm": "libsvm",
+    ".svmlight": "libsvm",
+    ".txt": "lines",
+    ".dat": "lines",
+    ".fa": "fasta",
+    ".fasta": "fasta",
+    ".fna": "fasta",
+}
+_KNOWN = (
+    "ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, the extreme-classification format, .npz, MATLAB 5 .mat and FASTA"
+)
+_PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
+_PART = re.compile(r"(?:^|[-_.])(train|validation|valid|val|dev|test)(?:[-_][^.]*)?$", re.IGNORECASE)
+_PAIR_LINE = re.compile(rb"[^:\r\n]{0,2000}?\s*\d+:[-+.\d]")
+
+Labels = str | Path | Sequence[str] | None
+
+
+def read(
+    path: str | Path,
+    *,
+    labels: Labels = None,
+    columns: Mapping[str, Any] | None = None,
+    on_bad_row: str = "error",
+    notice: Callable[[str], None] | None = None,
+) -> Splits | Dataset:
+    """A folder as `Splits`, a file as `Dataset`; see `read_folder` and `read_file`."""
+    return read_and_columns(Path(path), labels, columns, on_bad_row, notice)[0]
+
+
+def read_and_columns(
+    path: Path,
+    labels: Labels = None,
+    columns: Mapping[str, Any] | None = None,
+    on_bad_row: str = "error",
+    notice: Callable[[str], None] | None = None,
+    known: KnownColumns | None = None,
+) -> tuple[Splits | Dataset, Mapping[str, Any] | None]:
+    """As `read`, and what the columns were taken for (tables only); `known` ones are not guessed."""
+    return (_read_folder if path.is_dir() else _read)(path, labels, columns, on_bad_row, notice, known=known)
+
+
+def format_of(path: str | Path) -> str:
+    """The format of a file, from its name; from its first bytes where the name does not say."""
+    path = Path(path)
+    known = FORMATS.get(plain_suffix(path))
+    if known is not None and known != "lines":
+        return known
+    if not path.exists():
+        raise FormatError(path, "there is no such file; check the path")
+    start = read_bytes(path)[: 1 << 16]
+    if start.startswith((b"PK\x03\x04", b"MATLAB", b"PAR1", b"ARROW1")):
+        return {b"PK": "npz", b"MA": "mat", b"PA": "table", b"AR": "table"}[start[:2]]
+    text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if re.match(rb"(?i)(?:%[^\n]*\n\s*)*@relation", text):
+        return "arff"
+    first, _, rest = text.partition(b"\n")
+    if len(first.split()) == 3 and first.replace(b" ", b"").strip().isdigit() and _PAIR_LINE.match(rest.lstrip()):
+        return "xc"
+    if _PAIR_LINE.match(first) and re.fullmatch(rb"\S+:\S+", first.split()[-1]):
+        return "libsvm"
+    if first.startswith(b"{"):
+        return "jsonl"
+    if known == "lines" and plain_suffix(path) == ".txt":
+        return "text"
+    raise FormatError(path, f"the format of this file is not known; lampnet reads {_KNOWN}")
+
+
+def read_file(
+    path: str | Path,
+    *,
+    labels: Labels = None,
+    columns: Mapping[str, Any] | None = None,
+    on_bad_row: str = "error",
+    notice: Callable[[str], None] | None = None,
+) -> Dataset:
+    """Read one file of any known format.
+
+    Parameters
+    ----------
+    path : str or Path
+        ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, extreme-classification, npz, mat, FASTA, or a `.txt` file
+        with a text a line; gzip and bz2 where they are usual.
+    labels : path, sequence of names, or None
+        A file of label names (Mulan XML, or a name a line) or the names; ARFF files without MEKA's `-C n`
+        need it when there is not exactly one `.xml` file beside them.
+    columns : mapping, optional
+        Tables: which column is what (text, smiles, dna, image, features, labels, id, separator).
+    on_bad_row : {"error", "skip"}
+        What to do with rows that cannot be read (and, with "skip", with SMILES that RDKit refuses).
+    notice : callable, optional
+        Is told in a sentence what was guessed.
+    """
+    return _read(Path(path), labels, columns, on_bad_row, notice)[0]
+
+
+def _read(
+    path: Path,
+    labels: Labels,
+    columns: Mapping[str, Any] | None,
+    on_bad_row: str,
+    notice: Callable[[str], None] | None,
+    base: int | None = None,
+    known: KnownColumns | None = None,
+) -> tuple[Dataset, Mapping[str, Any] | None]:
+    """A file's rows, and what its columns were taken for (tables only)."""
+    if on_bad_row not in ("error", "skip"):
+        raise DataError(f"on_bad_row is {on_bad_row!r}; it must be 'error' or 'skip'")
+    if not path.exists():
+        raise FormatError(path, "there is no such file or folder; check the path")
+    form = format_of(path)
+    if form == "arff":
+        from lampnet.readers.arff import read_arff
+
+        return read_arff(path, labels), None
+    names = _names(labels)
+    if form == "jsonl":
+        from lampnet.readers.jsonl import read_jsonl
+
+        data = read_jsonl(path, labels=names, on_bad_row=on_bad_row, unlabelled=known is not None and known.unlabelled)
+    elif form == "table":
+        from lampnet.readers.csv_table import read_table_and_roles
+
+        data, roles = read_table_and_roles(path, columns, names, on_bad_row, notice, known=known)
+        return (readable_molecules(data, notice) if on_bad_row == "skip" else data), roles.as_given()
+    elif form == "libsvm":
+        from lampnet.readers.libsvm import read_libsvm
+
+        data = read_libsvm(path, labels=names, base=base)
+    elif form == "xc":
+        from lampnet.readers.xc import read_xc
+
+        data = read_xc(path, labels=names)
+    elif form == "npz":
+        from lampnet.readers.npz import read_npz
+
+        data = read_npz(path, labels=names)
+    elif form == "mat":
+        from lampnet.readers.mat import read_mat
+
+        data = read_mat(path, labels=names)
+    elif form == "fasta":
+        from lampnet.readers.dna import read_fasta_rows
+
+        data = read_fasta_rows(path, plain_stem(path))
+    else:
+        data = _plain_text(path)
+    return (readable_molecules(data, notice) if on_bad_row == "skip" else data), None
+
+
+def _names(labels: Labels) -> tuple[str, ...] | None:
+    if labels is None:
+        return None
+    if isinstance(labels, (str, Path)):
+        from lampnet.readers.arff_header import read_label_names
+
+        return read_label_names(labels)
+    return tuple(labels)
+
+
+def _plain_text(path: Path) -> Dataset:
+    lines = [line for line in read_text(path).split("\n") if line.strip()]
+    if not lines:
+        raise FormatError(path, "the file is empty; give one text a line", 1)
+    return Dataset(name=plain_stem(path), kind="text", rows=lines, labels=None, label_names=())
+
+
+def readable_molecules(data: Dataset, notice: Callable[[str], None] | None = None) -> Dataset:
+    """The same rows without those that RDKit cannot read as molecules; other kinds are left as they are."""
+    if data.kind != "molecule":
+        return data
+    good = np.flatnonzero(readable_smiles(data.rows))
+    if not len(good):
+        raise no_molecule(data.name)
+    if len(good) < len(data) and notice is not None:
+        notice(left_out(data.name, len(data) - len(good), len(data)))
+    return data.take(good) if len(good) < len(data) else data
+
+
+def readable_smiles(rows: Sequence[str]) -> np.ndarray:
+    """Which of these RDKit can read, bool (n,)."""
+    try:
+        from rdkit import Chem, rdBase
+    except ImportError:
+        raise MissingExtra("rdkit", "molecules", "checking SMILES") from None
+    with rdBase.BlockLogs():
+        return np.array([bool(smiles) and Chem.MolFromSmiles(smiles) is not None for smiles in rows], dtype=bool)
+
+
+def left_out(name: str, bad: int, rows: int) -> str:
+    return f"{name}: {bad:,} of {rows:,} molecules have invalid SMILES and are left out"
+
+
+def no_molecule(name: str) -> DataError:
+    return DataError(f"{name}: not one SMILES can be read by RDKit; is this the right column?")
+
+
+def read_folder(
+    path: str | Path,
+    *,
+    labels: Labels = None,
+    columns: Mapping[str, Any] | None = None,
+    on_bad_row: str = "error",
+    notice: Callable[[str], None] | None = None,
+) -> Splits:
+    """Read `train.*` and, where they are, `valid.*` and `test.*` of a folder (or `*-train.*` and so on).
+
+    Labels and features of the later parts are brought to the training part's order. A label that
+    training never has is an error; a feature it never has is dropped.
+    """
+    return _read_folder(Path(path), labels, columns, on_bad_row, notice)[0]
+
+
+def _read_folder(
+    path: Path,
+    labels: Labels,
+    columns: Mapping[str, Any] | None,
+    on_bad_row: str,
+    notice: Callable[[str], None] | None,
+    known: KnownColumns | None = None,
+) -> tuple[Splits, Mapping[str, Any] | None]:
+    files = find_parts(path)
+    base = None
+    if all(format_of(file) == "libsvm" for file in files.values()):
+        from lampnet.readers.libsvm import lowest_index
+
+        base = min(lowest_index(file) for file in files.values())
+    known = known and replace(known, unlabelled=False)  # the parts are brought to the training part's labels
+    train, roles = _read(files["train"], labels, columns, on_bad_row, notice, base, known)
+    train = replace(train, name=path.resolve().name)
+    others = {}
+    for part in ("valid", "test"):
+        if part in files:
+            # A matrix or a list of numbers has no label names of its own to compare.
+            names = labels if labels is not None else train.label_names if base is not None else None
+            given = columns if roles is None else roles
+            others[part] = replace(_read(files[part], names, given, on_bad_row, notice, base)[0], name=train.name)
+    return aligned_splits(train, others.get("valid"), others.get("test")), roles
+
+
+def find_parts(folder: str | Path) -> dict[str, Path]:
+    """Which file of a folder is the training, validation and test part.
+
+    Raises
+    ------
+    DataError
+        No training file, or two files for one part.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}; check the path")
+    readable = [file for file in sorted(folder.iterdir()) if file.is_file() and plain_suffix(file) in FORMATS]
+    parts: dict[str, list[Path]] = {}
+    for exact in (True, False):
+        for file in readable:
+            stem = plain_stem(file)
+            found = _PART.search(stem)
+            part = _PARTS.get(stem.lower()) if exact else _PARTS[found.group(1).lower()] if found else None
+            if part is not None and (exact or part not in parts or file not in parts[part]):
+                parts.setdefault(part, []).append(file)
+        if "train" in parts:
+            break
+    if "train" not in parts:
+        data = [file for file in readable if FORMATS[plain_suffix(file)] != "lines"]
+        if len(data) == 1 and not parts:
+            return {"train": data[0]}
+        there = ", ".join(file.name for file in readable[:8]) or "no file of a known format"
+        raise DataError(f"the folder {folder} has no train.* file (it has {there}); lampnet reads {_KNOWN}")
+    for part, files in parts.items():
+        if len(files) > 1:
+            raise DataError(
+                f"the folder {folder} has {len(files)} files for the {part} part "
+                f"({', '.join(file.name for file in files)}); keep one"
+            )
+    return {part: files[0] for part, files in parts.items()}

@@ -1,0 +1,369 @@
+"""Which column of a table is what: guessed from names and content, said in a sentence, settable."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.errors import DataError, did_you_mean
+from lampnet.readers.cells import CellColumn
+
+ROLES = ("text", "smiles", "dna", "image", "labels", "features", "categories", "id", "separator")
+INPUT_ROLES = ("text", "smiles", "dna", "image")
+#: From here on, whole numbers run into each other as float64.
+EXACT = 2.0**53
+#: Written when a value is not there.
+MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
+
+_LABEL_NAMES = {"labels", "label", "tags", "tag", "categories", "category", "genres", "topics", "classes", "targets"}
+_TEXT_NAMES = {"text", "body", "document", "content", "abstract", "comment", "sentence", "review", "description"}
+_ID_NAMES = {"id", "ids", "row_id", "mol_id", "doc_id", "uid", "uuid", "index", "key"}
+_IMAGE_NAMES = {"image", "images", "file", "filename", "filenames", "path", "picture"}
+_DNA = re.compile(r"[ACGTNacgtn]{8,}")
+_SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
+_IMAGE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
+_SEPARATORS = ("|", ";", ",")
+_LOOK = 200  # values looked at to tell what a text column holds
+
+
+class MissingColumn(DataError):
+    """A column that was named for a role and is not there."""
+
+    def __init__(self, role: str, problem: str) -> None:
+        super().__init__(problem)
+        self.role = role
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """Columns as they stand in the file: strings, or a float array (a Parquet column of numbers).
+
+    `matrix` holds all columns, float64 (n, C), where every one is finite numbers and missing values.
+    `skipped` counts the lines that could not be read and were left out.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    columns: tuple[Any, ...]
+    lines: Sequence[int]
+    matrix: np.ndarray | None = None
+    skipped: int = 0
+    _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False)
+    _binary: list[set[str]] = field(default_factory=list, repr=False)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def column(self, name: str) -> Any:
+        return self.columns[self.names.index(name)]
+
+    def numbers(self, name: str) -> np.ndarray | None:
+        """The column as numbers (see `as_numbers`), converted once."""
+        if name not in self._numbers:
+            self._numbers[name] = as_numbers(self.column(name))
+        return self._numbers[name]
+
+    def binary(self) -> set[str]:
+        """The columns that hold 0, 1 and missing values only, and not the last alone; told once."""
+        if self._binary:
+            return self._binary[0]
+        if self.matrix is not None:
+            beginning = self.matrix[:_LOOK]
+            fits = ((beginning == 0) | (beginning == 1) | np.isnan(beginning)).all(axis=0)
+            likely = np.flatnonzero(fits)
+            found = {self.names[number] for number in likely if _is_binary(self.matrix[:, number])}
+        else:
+            numbers = {name: self.numbers(name) for name in self.names}
+            found = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
+        self._binary.append(found)
+        return found
+
+    def part(self, matrix: np.ndarray, names: Sequence[str]) -> np.ndarray:
+        """The columns of these names; no copy where they stand side by side."""
+        place = {name: number for number, name in enumerate(self.names)}
+        places = [place[name] for name in names]
+        if places == list(range(places[0], places[0] + len(places))):
+            return matrix[:, places[0] : places[0] + len(places)]
+        return matrix[:, places]
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """What each column is used for; `separator` is empty when labels have a column each.
+
+    `categories` are the inputs that hold words, or numbers that stand for words.
+    """
+
+    kind: str
+    inputs: tuple[str, ...]
+    labels: tuple[str, ...]
+    separator: str
+    id: str | None
+    unused: tuple[str, ...]
+    categories: tuple[str, ...] = ()
+
+    def sentence(self) -> str:
+        """The roles, as a person would say them.
+
+        >>> ColumnRoles("text", ("body",), ("tags",), ";", "id", ()).sentence()
+        "text from the column 'body'; labels from the column 'tags', separated by ';'; ids from 'id'"
+        """
+        parts = [f"{self.kind} from {_listed(self.inputs)}"]
+        if not self.labels:
+            parts.append("no labels")
+        elif self.separator:
+            how = "one a row" if self.separator == "none" else f"separated by {self.separator!r}"
+            parts.append(f"labels from {_listed(self.labels)}, {how}")
+        else:
+            parts.append(f"one label a column from {_listed(self.labels)}")
+        if self.id:
+            parts.append(f"ids from {self.id!r}")
+        if self.unused:
+            parts.append(f"not used: {_listed(self.unused)}")
+        return "; ".join(parts)
+
+    def as_given(self) -> dict[str, Any]:
+        """The roles as the `columns` argument of another file of the same form."""
+        role = {"molecule": "smiles", "columns": "features"}.get(self.kind, self.kind)
+        given: dict[str, Any] = {role: self.inputs}
+        if self.categories:
+            given["categories"] = self.categories
+        if self.labels:
+            given["labels"] = self.labels
+        if self.separator:
+            given["separator"] = self.separator
+        if self.id:
+            given["id"] = (self.id,)
+        return given
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"the column {names[0]!r}"
+    if len(names) <= 3:
+        return "the columns " + ", ".join(map(repr, names))
+    return f"{len(names)} columns ({names[0]!r} to {names[-1]!r})"
+
+
+def number_name(value: float) -> str:
+    """A number as a name: another number has another name.
+
+    >>> number_name(1000001.0), number_name(0.1)
+    ('1000001', '0.1')
+    """
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def is_missing(value: str) -> bool:
+    return value.strip().lower() in MISSING
+
+
+def as_numbers(column: Any) -> np.ndarray | None:
+    """The column as float64 with NaN where missing, or None when a value is not a number."""
+    if isinstance(column, np.ndarray):
+        return column
+    if isinstance(column, CellColumn):
+        plain = column.numbers()
+        if plain is not None:
+            return plain
+    elif any(not isinstance(value, str) for value in column):
+        return None
+    beginning = set(column[:_LOOK])
+    if any(_number(value) is None for value in beginning):
+        return None
+    column = list(column)
+    distinct = set(column) if len(beginning) < _LOOK // 2 else None
+    if distinct is not None and len(distinct) < 1000:
+        # Few distinct values (0/1 columns): convert each once.
+        codes: dict[str, float] = {}
+        for value in distinct:
+            number = _number(value)
+            if number is None:
+                return None
+            codes[value] = number
+        return np.fromiter(map(codes.__getitem__, column), dtype=np.float64, count=len(column))
+    try:
+        return np.array(column, dtype=np.float64)
+    except ValueError:
+        numbers = [_number(value) for value in column]
+        return None if any(number is None for number in numbers) else np.array(numbers, dtype=np.float64)
+
+
+def _number(value: str) -> float | None:
+    if is_missing(value):
+        return float("nan")
+    word = value.strip().lower()
+    if word in ("true", "false"):
+        return float(word == "true")
+    try:
+        return float(word)
+    except ValueError:
+        return None
+
+
+def _is_binary(column: np.ndarray) -> bool:
+    zero_or_one = (column == 0) | (column == 1)
+    return bool(zero_or_one.any()) and bool((zero_or_one | np.isnan(column)).all())
+
+
+def roles_of(
+    table: RawTable, given: Mapping[str, Any] | None = None, label_names: Sequence[str] | None = None
+) -> ColumnRoles:
+    """Guess what every column is for; what the caller gave is taken as it is.
+
+    Parameters
+    ----------
+    table : RawTable
+    given : mapping, optional
+        Role (one of `ROLES`) to a column name, or several (a list, or separated by commas).
+    label_names : sequence of str, optional
+        Known label names: columns of these names are label columns.
+    """
+    chosen = _given(table, given or {})
+    words = frozenset(chosen.pop("categories", ()))
+    numbers = {name: table.numbers(name) for name in table.names}
+    binary = table.binary() - words
+    taken = {name for names in chosen.values() for name in names}
+    free = [name for name in table.names if name not in taken]
+
+    id_column = chosen.get("id", (None,))[0]
+    if id_column is None and "id" not in chosen:
+        id_column = next((name for name in free if name.strip().lower() in _ID_NAMES and name not in binary), None)
+        free = [name for name in free if name != id_column]
+
+    separator = (given or {}).get("separator", "")
+    labels = chosen.get("labels")
+    if labels is None and label_names is not None and any(name in table.names for name in label_names):
+        labels = tuple(name for name in label_names if name in free)
+    if labels is None:
+        named = [name for name in free if name.strip().lower() in _LABEL_NAMES and name not in binary]
+        labels = (named[0],) if named else None
+    free = [name for name in free if name not in (labels or ())]
+
+    kind, inputs = _input(table, chosen, [name for name in free if name not in words], numbers)
+    free = [name for name in free if name not in inputs]
+    if labels is None:
+        marked = tuple(name for name in free if name in binary and re.match(r"(?i)(label|tag|y)_", name))
+        labels = marked or tuple(name for name in free if name in binary)
+        free = [name for name in free if name not in labels]
+    if kind == "columns" and not inputs:
+        inputs = tuple(free)
+        if not inputs:
+            raise DataError(
+                f"{table.path}: which columns are features and which are labels cannot be told (all are 0/1); "
+                "say so with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
+            )
+        free = []
+    if len(labels) == 1 and labels[0] not in binary and not separator:
+        separator = separator_of([table.column(labels[0])])
+    if len(labels) != 1:
+        separator = ""
+    categories = tuple(name for name in inputs if kind == "columns" and (name in words or numbers[name] is None))
+    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories)
+
+
+def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    chosen: dict[str, tuple[str, ...]] = {}
+    for role, value in given.items():
+        if role not in ROLES:
+            raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(role, ROLES)}")
+        if role == "separator":
+            if not value:
+                raise DataError(
+                    "columns: the separator of the labels is empty; give the sign between them, such as ';' or ' ', "
+                    "or none where every cell is one label"
+                )
+            continue
+        names = named_columns(table.names, value)
+        for name in names:
+            if name not in table.names:
+                raise MissingColumn(
+                    role, f"{table.path}: there is no column {name!r}; {did_you_mean(name, table.names)[:300]}"
+                )
+        chosen[role] = names
+    if sum(role in chosen for role in (*INPUT_ROLES, "features")) > 1:
+        raise DataError("columns: give one kind of input only, one of text, smiles, dna, image and features")
+    return chosen
+
+
+def named_columns(there: Sequence[str], value: Any) -> tuple[str, ...]:
+    """The columns that a role was given: a list of names, or a text that is a name or several with commas.
+
+    >>> named_columns(["a,b", "c"], "a,b"), named_columns(["a", "b"], "a, b")
+    (('a,b',), ('a', 'b'))
+    """
+    if not isinstance(value, str):
+        return tuple(map(str, value))
+    return (value,) if value in there else tuple(part.strip() for part in value.split(","))
+
+
+def _input(
+    table: RawTable, chosen: dict[str, tuple[str, ...]], free: list[str], numbers: dict[str, np.ndarray | None]
+) -> tuple[str, tuple[str, ...]]:
+    kinds = {"text": "text", "smiles": "molecule", "dna": "dna", "image": "image", "features": "columns"}
+    for role, kind in kinds.items():
+        if role in chosen:
+            return kind, chosen[role]
+    words = [name for name in free if numbers[name] is None]
+    for name in words:
+        lower = name.strip().lower()
+        sample = [value.strip() for value in table.column(name)[:_LOOK] if isinstance(value, str) and value.strip()]
+        if not sample:
+            continue
+        if all(_DNA.fullmatch(value) for value in sample) and len(set(sample)) > 1:
+            return "dna", (name,)
+        if "smiles" in lower and all(_SMILES.fullmatch(value) for value in sample[:20]):
+            return "molecule", (name,)
+        if all(_IMAGE.fullmatch(value) for value in sample) or (
+            lower in _IMAGE_NAMES and sum(map(bool, map(_IMAGE.fullmatch, sample))) * 2 > len(sample)
+        ):
+            return "image", (name,)
+    for name in words:
+        if name.strip().lower() in _TEXT_NAMES:
+            return "text", (name,)
+    # Values of several words that seldom repeat are prose; the same few words again are a category.
+    lengths = {name: _words_a_value(table.column(name)[:_LOOK]) for name in words}
+    prose = max(lengths, key=lambda name: lengths[name], default=None)
+    if prose is not None and lengths[prose] >= 2:
+        return "text", (prose,)
+    return "columns", ()
+
+
+def _words_a_value(sample: Sequence[Any]) -> float:
+    """Mean words of the values; 0 when half of them are repetitions."""
+    values = [str(value) for value in sample]
+    if not values or len(set(values)) * 2 <= len(values):
+        return 0.0
+    return float(np.mean([len(value.split()) for value in values]))
+
+
+def separator_of(columns: Iterable[Any]) -> str:
+    """The sign between the labels of a cell, from the chunks of a column.
+
+    It is "none" for one label a cell and "list" for lists.
+
+    >>> separator_of([["", ""], ["a", "b,c"], ["a|b"]]), separator_of([["a"], [""]])
+    ('|', 'none')
+    """
+    signs = (*_SEPARATORS, "list", "none")
+    return signs[min((signs.index(_separator(column)) for column in columns), default=-1)]
+
+
+def _separator(column: Any) -> str:
+    if isinstance(column, np.ndarray):
+        return "none"
+    values = column.distinct if isinstance(column, CellColumn) else column
+    sample = [value for value in values if not isinstance(value, str) or value.strip()]
+    if any(not isinstance(value, str) for value in sample):
+        return "list"
+    if sample and all(value.strip().startswith("[") and value.strip().endswith("]") for value in sample):
+        return "list"
+    for separator in _SEPARATORS:
+        if any(separator in value for value in sample):
+            return separator
+    return "none"

@@ -1,0 +1,196 @@
+"""Files as bytes and text: compression, size limits, encodings; every failure names the file.
+
+All readers take their bytes from here, so a decompression bomb, a cut-off archive or a
+Latin-1 file that claims to be UTF-8 is reported the same way everywhere.
+"""
+
+from __future__ import annotations
+
+import bz2
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from lampnet.errors import FormatError
+
+#: More (decompressed) bytes than this are refused; pass `max_bytes` to allow more.
+MAX_BYTES = 2 << 30
+#: Header dimensions above this are taken for damage, not for data.
+MAX_DIMENSION = 50_000_000
+
+#: A line of a file that is read line by line has at most so many bytes.
+MAX_LINE = 1 << 26
+#: A file that is read line by line may be longer than MAX_BYTES, but no text is packed more tightly than this.
+MAX_RATIO = 200
+
+_STEP = 1 << 20
+
+
+def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of a file; gzip and bz2 are recognised by their content and decompressed.
+
+    Parameters
+    ----------
+    path : str or Path
+    max_bytes : int
+        Upper bound on the decompressed size.
+
+    Raises
+    ------
+    FormatError
+        No such file, a truncated or damaged archive, or more than `max_bytes` bytes.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise FormatError(path, "this is a folder; give a file")
+    try:
+        with path.open("rb") as stream:
+            chunks = _decompressed(path, stream, min(max_bytes + 1, 16 * _STEP))
+            if chunks is not None:
+                return b"".join(_bounded(path, chunks, max_bytes))
+            if path.stat().st_size > max_bytes:
+                raise FormatError(path, too_large(max_bytes))
+            return stream.read()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def read_lines(path: str | Path, max_bytes: int = MAX_BYTES, max_line: int = MAX_LINE) -> Iterator[bytes]:
+    """The lines of a file, without their ends, in the memory of a few of them; decompressed as by `read_bytes`.
+
+    A compressed file may decompress to `max_bytes`, or to MAX_RATIO times its size where that is more.
+    """
+    path, rest = Path(path), b""
+    try:
+        with path.open("rb") as stream:
+            chunks = _decompressed(path, stream, _STEP)
+            if chunks is None:
+                chunks = iter(lambda: stream.read(_STEP), b"")
+            else:
+                most = max(max_bytes, MAX_RATIO * path.stat().st_size)
+                chunks = _bounded(path, chunks, most, "decompress it yourself")
+            for chunk in chunks:
+                *lines, rest = (rest + chunk).split(b"\n")
+                if max(map(len, (rest, *lines))) > max_line:
+                    raise FormatError(path, f"a line is longer than {max_line:,} bytes; write one row a line")
+                yield from lines
+            if rest:
+                yield rest
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _unreadable(path: Path, error: OSError) -> FormatError:
+    if isinstance(error, FileNotFoundError):
+        return FormatError(path, "there is no such file; check the path")
+    return FormatError(path, f"the file cannot be read ({error.strerror or error})")
+
+
+def _decompressed(path: Path, stream: IO[bytes], step: int) -> Iterator[bytes] | None:
+    """A gzip or bz2 file's content, at most `step` bytes at a time; None for other files."""
+    magic = stream.read(3)
+    stream.seek(0)
+    engine = _gunzip if magic[:2] == b"\x1f\x8b" else _bunzip if magic == b"BZh" else None
+    return None if engine is None else engine(path, iter(lambda: stream.read(_STEP), b""), step)
+
+
+def too_large(max_bytes: int, advice: str = "pass a larger max_bytes") -> str:
+    return (
+        f"the content is larger than {max_bytes:,} bytes, the limit against decompression bombs; "
+        f"{advice} if the file is genuine"
+    )
+
+
+def _bounded(path: Path, chunks: Iterator[bytes], max_bytes: int, *advice: str) -> Iterator[bytes]:
+    total = 0
+    for chunk in chunks:
+        total += len(chunk)
+        if total > max_bytes:
+            raise FormatError(path, too_large(max_bytes, *advice))
+        yield chunk
+
+
+def _gunzip(path: Path, blocks: Iterator[bytes], step: int) -> Iterator[bytes]:
+    """Decompress with a bound on every step; several gzip members may follow one another."""
+    engine = zlib.decompressobj(wbits=31)
+    try:
+        for block in blocks:
+            data = block
+            while data:
+                if engine.eof:
+                    if not data.strip(b"\0"):  # zero padding after the last member is legal
+                        break
+                    engine = zlib.decompressobj(wbits=31)
+                yield engine.decompress(data, step)
+                data = engine.unused_data if engine.eof else engine.unconsumed_tail
+    except zlib.error as error:
+        raise FormatError(path, f"the gzip data is damaged ({error}); fetch the file again") from None
+    if not engine.eof:
+        raise FormatError(path, "the gzip data ends too early (a truncated file?); fetch the file again")
+
+
+def _bunzip(path: Path, blocks: Iterator[bytes], step: int) -> Iterator[bytes]:
+    engine = bz2.BZ2Decompressor()
+    try:
+        for block in blocks:
+            data = block
+            while data or not (engine.needs_input or engine.eof):
+                if engine.eof:
+                    engine = bz2.BZ2Decompressor()
+                yield engine.decompress(data, step)
+                data = engine.unused_data if engine.eof else b""
+    except (OSError, ValueError) as error:
+        raise FormatError(path, f"the bz2 data is damaged ({error}); fetch the file again") from None
+    if not engine.eof:
+        raise FormatError(path, "the bz2 data ends too early (a truncated file?); fetch the file again")
+
+
+def decode(path: str | Path, raw: bytes, encoding: str = "utf-8", first_line: int = 1) -> str:
+    """Bytes as text with bare line feeds, without a byte order mark.
+
+    >>> decode("a.txt", b"\\xef\\xbb\\xbfone\\r\\ntwo")
+    'one\\ntwo'
+    """
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        encoding = "utf-16"
+    elif raw.startswith(b"\xef\xbb\xbf"):
+        raw = raw[3:]
+    try:
+        text = raw.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = first_line + raw.count(b"\n", 0, error.start)
+        raise FormatError(
+            path, f"the bytes {raw[error.start : error.start + 4]!r} are not {encoding}; save the file as UTF-8", line
+        ) from None
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def read_text(path: str | Path, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
+    """The text of a file, decompressed where need be."""
+    return decode(path, read_bytes(path, max_bytes), encoding)
+
+
+def plain_suffix(path: str | Path) -> str:
+    """The ending of a file's name, compression left aside.
+
+    >>> plain_suffix("Imdb.ARFF.bz2")
+    '.arff'
+    """
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    while suffixes and suffixes[-1] in (".gz", ".bz2"):
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def plain_stem(path: str | Path) -> str:
+    """The name of a file without its endings.
+
+    >>> plain_stem("data/Imdb.arff.bz2")
+    'Imdb'
+    """
+    name = Path(path).name
+    for ending in (".gz", ".bz2"):
+        if name.lower().endswith(ending):
+            name = name[: -len(ending)]
+    return Path(name).stem or name

@@ -1,0 +1,136 @@
+"""Reuters-21578 as distributed: 22 SGML files, split by ModApte.
+
+The files are SGML in name only (control characters as entities, stray angle brackets in raw
+texts), so documents are found by their tags, not by a parser.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lampnet.data.dataset import Dataset
+from lampnet.data.schema import label_matrix
+from lampnet.data.splits import Splits
+from lampnet.errors import DataError, FormatError
+from lampnet.readers.files import MAX_BYTES, decode, read_bytes
+
+_OPEN = re.compile(r"<REUTERS\b([^>]*)>")
+_ATTRIBUTE = re.compile(r'([A-Z]+)="([^"]*)"')
+_TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.S)
+_NAME = re.compile(r"<D>(.*?)</D>", re.S)
+_TEXT = re.compile(r"<TEXT([^>]*)>(.*?)</TEXT>", re.S)
+_TITLE = re.compile(r"<TITLE>(.*?)</TITLE>", re.S)
+_BODY = re.compile(r"<BODY>(.*?)</BODY>", re.S)
+_CONTROL = re.compile(r"&#(?:[0-9]|1[0-9]|2[0-9]|3[01]|127);")  # control characters written as entities
+
+
+@dataclass(frozen=True)
+class Document:
+    """One document: its number, its attributes, its topics and its text (title, then body)."""
+
+    number: str
+    split: str
+    has_topics: str
+    text_type: str
+    topics: tuple[str, ...]
+    title: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        """Title and body, a line each."""
+        return "\n".join(part for part in (self.title, self.body) if part)
+
+
+def clean(text: str) -> str:
+    """Entities decoded, control characters (written as entities) removed.
+
+    >>> clean("&lt;X&gt; rose &#3; 3 pct &amp; more")
+    '<X> rose   3 pct & more'
+    """
+    return html.unescape(_CONTROL.sub("", text)).strip()
+
+
+def read_documents(path: str | Path, max_bytes: int = MAX_BYTES) -> Iterator[Document]:
+    """Every document of one SGML file (Latin-1).
+
+    Raises
+    ------
+    FormatError
+        A document that does not close (a truncated file) or has no TEXT.
+    """
+    path = Path(path)
+    text = decode(path, read_bytes(path, max_bytes), "latin-1")
+    place, line, counted = 0, 1, 0
+    while (found := _OPEN.search(text, place)) is not None:
+        line += text.count("\n", counted, found.start())
+        counted = found.start()
+        end = text.find("</REUTERS>", found.end())
+        if end < 0 or 0 <= text.find("<REUTERS ", found.end()) < end:
+            raise FormatError(path, "the document does not end with </REUTERS>; is the file whole?", line)
+        yield _document(path, dict(_ATTRIBUTE.findall(found.group(1))), text[found.end() : end], line)
+        place = end
+    if place == 0:
+        raise FormatError(path, "no <REUTERS> document was found; give a reut2-*.sgm file")
+
+
+def _document(path: Path, attributes: dict[str, str], content: str, line: int) -> Document:
+    outer = _TEXT.search(content)
+    if outer is None:
+        raise FormatError(path, "the document has no TEXT", line)
+    kind = re.search(r'TYPE="(\w+)"', outer.group(1))
+    title, body = _TITLE.search(outer.group(2)), _BODY.search(outer.group(2))
+    topics = _TOPICS.search(content)
+    if title is None and body is None:  # unprocessed documents hold raw text
+        head, text = "", outer.group(2)
+    else:
+        head, text = title.group(1) if title else "", body.group(1) if body else ""
+    return Document(
+        number=attributes.get("NEWID", ""),
+        split=attributes.get("LEWISSPLIT", ""),
+        has_topics=attributes.get("TOPICS", ""),
+        text_type=kind.group(1) if kind else "NORM",
+        topics=tuple(dict.fromkeys(_NAME.findall(topics.group(1)))) if topics else (),
+        title=clean(head),
+        body=clean(text),
+    )
+
+
+def read_reuters(folder: str | Path, name: str = "reuters21578") -> Splits:
+    """The ModApte split: documents of the topics that occur on both sides.
+
+    Returns
+    -------
+    Splits
+        Train and test, kind text; documents without a topic are left out.
+    """
+    folder = Path(folder)
+    files = sorted(folder.glob("reut2-*.sgm"))
+    if not files:
+        raise DataError(f"the folder {folder} has no reut2-*.sgm files; fetch them with: lampnet data fetch {name}")
+    sides: dict[str, list[Document]] = {"TRAIN": [], "TEST": []}
+    for path in files:
+        for document in read_documents(path):
+            if document.has_topics == "YES" and document.split in sides:
+                sides[document.split].append(document)
+    topics = [{topic for document in side for topic in document.topics} for side in sides.values()]
+    shared = topics[0] & topics[1]
+    label_names = tuple(sorted(shared))
+    if not label_names:
+        raise DataError(f"{folder}: no topic has documents on both sides of the split; are all files there?")
+    parts = {}
+    for side, documents in sides.items():
+        kept = [document for document in documents if shared & set(document.topics)]
+        parts[side] = Dataset(
+            name=name,
+            kind="text",
+            rows=[document.text for document in kept],
+            labels=label_matrix([[t for t in document.topics if t in shared] for document in kept], label_names),
+            label_names=label_names,
+            ids=tuple(document.number for document in kept),
+        )
+    return Splits(train=parts["TRAIN"], test=parts["TEST"])

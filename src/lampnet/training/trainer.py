@@ -1,0 +1,396 @@
+"""One visible loop: epochs, validation, early stop, checkpoints, resume.
+
+Everything that decides the next step (weights, optimizer, averages, the place in the epoch) is in the
+checkpoint, and the dropout of a step depends on nothing but seed, step and process, so a run that was
+killed continues with the same numbers. Several processes (see `distributed`) share every batch.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lampnet.config import TrainingConfig
+from lampnet.errors import CheckpointError, TrainingDiverged
+from lampnet.evaluation.choose_rules import choose_paper_thresholds
+from lampnet.evaluation.metrics import METRICS
+from lampnet.inference.examples import Examples
+from lampnet.inference.logits import predict_logits, probabilities
+from lampnet.model.lamp import LaMP
+from lampnet.runtime import distributed
+from lampnet.runtime.allocator import keep_memory
+from lampnet.runtime.signals import signals_collected
+from lampnet.training.batches import shuffled_batches
+from lampnet.training.checkpoint import (
+    Checkpoint,
+    check_same_run,
+    latest_checkpoint,
+    remove_checkpoints,
+    save_checkpoint,
+)
+from lampnet.training.loss import lamp_loss
+from lampnet.training.optimizer import make_optimizer
+
+STEPS_BACK = 3
+#: Settings that may change when a run is resumed: they do not change the numbers.
+FREE_SETTINGS = ("threads", "time_budget", "checkpoint_minutes")
+
+
+@dataclass
+class EpochRecord:
+    """One line of the history."""
+
+    epoch: int
+    loss: float
+    score: float
+    seconds: float
+    rows_per_second: float
+    learning_rate: float
+    network: int = 1
+
+
+@dataclass
+class Progress:
+    """Where a run stands; handed to the callback after every step and epoch."""
+
+    #: which network of the committee learns, of how many
+    network: int = 1
+    networks: int = 1
+    epochs: int = 0
+    epoch: int = 0
+    batch: int = 0
+    batches: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    loss_rows: int = 0
+    seconds: float = 0.0
+    best_score: float = -math.inf
+    best_epoch: int = -1
+    step_backs: int = 0
+    history: list[EpochRecord] = field(default_factory=list)
+    #: "running", then "finished", "early stop", "time budget" or "interrupted"
+    status: str = "running"
+
+    @property
+    def loss(self) -> float:
+        """Mean training loss of the epoch so far."""
+        return self.loss_sum / max(1, self.loss_rows)
+
+
+Callback = Callable[[str, Progress], None]
+
+
+class Stopped(BaseException):
+    """A signal asked the run to end; its state is on disk."""
+
+    def __init__(self, signal_number: int, progress: Progress) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
+        self.progress = progress
+        #: the best model so far, where the run had one (set by `lampnet.pipeline.fit.fit`)
+        self.model: Any = None
+
+
+class Trainer:
+    """Fits a model; `run` returns when the best epoch's weights are in it."""
+
+    def __init__(
+        self,
+        model: LaMP,
+        config: TrainingConfig,
+        train: Examples,
+        valid: Examples,
+        folder: Path | None = None,
+        callback: Callback | None = None,
+        place: tuple[int, int] = (1, 1),
+    ) -> None:
+        """`place` tells which network this is, of how many."""
+        self.model, self.config, self.train, self.valid = model, config, train, valid
+        self.folder = folder
+        self.team = distributed.team()
+        self.callback = callback if callback is not None and self.team.leads else (lambda event, progress: None)
+        self.progress = Progress(network=place[0], networks=place[1], epochs=config.epochs)
+        self.parameters = [p for p in model.parameters() if p.requires_grad]
+        self.optimizer = make_optimizer(self.parameters, config)
+        self.average = [p.detach().clone() for p in self.parameters] if config.average else []
+        self.best: list[Tensor] = []
+        self.batches_an_epoch = math.ceil(len(train) / config.batch_size)
+        self.network: torch.nn.Module = model
+        self._run_id: dict[str, Any] = {}
+        self._checkpoint_at = 0.0
+
+    def run(self, resume: bool = False) -> Progress:
+        """Train to the end of the schedule, the patience or the time budget."""
+        keep_memory()
+        if self.folder is not None:
+            self._begin_in(self.folder, resume)
+        self.network = distributed.shared_network(self.model, self._idle_parameters())
+        with signals_collected() as received:
+            while self.progress.status == "running" and self.progress.epoch < self.config.epochs:
+                self._epoch(received)
+        if self.progress.status == "running":
+            self.progress.status = "finished"
+        self.network = self.model
+        self._use(self.best)
+        return self.progress
+
+    def _epoch(self, received: list[int]) -> None:
+        progress = self.progress
+        batches = shuffled_batches(self.train.nodes.lengths(), self.config.batch_size, self.config.seed, progress.epoch)
+        progress.batches = len(batches)
+        began, seconds_before = time.monotonic(), progress.seconds
+        rows_before = progress.loss_rows
+        self.model.train()
+        for rows in batches[progress.batch :]:
+            loss = self._step(rows)
+            if not math.isfinite(loss):
+                return self._step_back()
+            progress.loss_sum += loss * len(rows)
+            progress.loss_rows += len(rows)
+            progress.batch += 1
+            progress.seconds = seconds_before + time.monotonic() - began
+            self.callback("step", progress)
+            # Processes get signals and see clocks at different moments: they agree, or one would wait for ever.
+            over = self.team.leads and 0 < self.config.time_budget <= progress.seconds
+            stops, overs = distributed.total([float(bool(received)), float(over)])
+            if stops:
+                self._stop(received)
+            if overs:
+                progress.status = "time budget"
+                break
+            if time.monotonic() - self._checkpoint_at > 60 * self.config.checkpoint_minutes:
+                self._checkpoint()
+        score = self._validate()
+        progress.seconds = seconds_before + time.monotonic() - began
+        progress.history.append(
+            EpochRecord(
+                epoch=progress.epoch,
+                loss=progress.loss,
+                score=score,
+                seconds=progress.seconds,
+                rows_per_second=(progress.loss_rows - rows_before) / max(1e-9, progress.seconds - seconds_before),
+                learning_rate=self.optimizer.param_groups[0]["lr"],
+                network=progress.network,
+            )
+        )
+        if score > progress.best_score or not self.best:
+            progress.best_score, progress.best_epoch = score, progress.epoch
+            self.best = [weight.clone() for weight in self._evaluated()]
+        self.callback("epoch", progress)
+        progress.epoch, progress.batch, progress.loss_sum, progress.loss_rows = progress.epoch + 1, 0, 0.0, 0
+        if self.config.patience and progress.epoch - 1 - progress.best_epoch >= self.config.patience:
+            progress.status = progress.status if progress.status != "running" else "early stop"
+        self._checkpoint()
+        if progress.status == "running" and distributed.total([float(bool(received))])[0]:
+            self._stop(received)
+        return None
+
+    def _step(self, rows: np.ndarray) -> float:
+        """One optimizer step on a batch (in `accumulate` parts); returns its loss, NaN where it diverged."""
+        config = self.config
+        self.model.random.reseed((config.seed, self.progress.step, self.team.rank))
+        targets_BL = self.train.truth(rows)
+        n_known = max(1, int((~targets_BL.isnan()).sum()))
+        parts = np.array_split(np.arange(len(rows)), min(config.accumulate, len(rows)))
+        local = 0.0
+        for number, part in enumerate(parts):
+            last = number == len(parts) - 1
+            with nullcontext() if last else distributed.without_averaging(self.network):
+                local += self._backward(rows, targets_BL, part, n_known)
+        loss = distributed.total([local])[0]
+        self._learning_rate()
+        length = float(torch.nn.utils.clip_grad_norm_(self.parameters, config.clip or math.inf))
+        if math.isfinite(loss) and math.isfinite(length):
+            self.optimizer.step()
+            self._update_average()
+        else:
+            loss = math.nan
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.step += 1
+        return loss
+
+    def _backward(self, rows: np.ndarray, targets_BL: Tensor, part: np.ndarray, n_known: int) -> float:
+        """Gradients of this process's share of a part; returns its share of the batch's loss."""
+        own = distributed.share(part)
+        idle = not len(own)  # fewer rows than processes: take part in the averaging with nothing
+        own = part[:1] if idle else own
+        batch = self.train.nodes.batch(rows[own])
+        if self.model.config.node_dropout and getattr(self.model.embedding, "thin_before", True):
+            batch = batch.with_node_dropout(self.model.config.node_dropout, self.model.random)
+        truth_BL = targets_BL[torch.from_numpy(own)]
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):
+            # Candidates are chosen as for new rows. Were the true labels always among them, an unlikely candidate
+            # would give itself away as true, and the network would learn to raise unlikely labels.
+            output = self.network(batch, self.train.base_batch(rows[own]))
+        stages = [stage.float() for stage in output.stages]
+        if self.model.config.candidates and output.initial is not None:
+            stages.insert(0, output.initial.float())
+        # The loss is a mean over known labels, so each share weighs as many as it has.
+        weight = 0.0 if idle else int((~truth_BL.isnan()).sum()) / n_known
+        loss = lamp_loss(stages, truth_BL, self.config.intermediate_weight) * weight
+        with distributed.losses_told():
+            torch.autograd.backward(loss * self.team.size)  # gradients are averaged over the processes, not summed
+        return float(loss.detach())
+
+    def _idle_parameters(self) -> bool:
+        """Whether a parameter gets no gradient, from one row; only asked for by several processes."""
+        if self.team.size == 1:
+            return False
+        row = np.arange(1)
+        output = self.model.eval()(self.train.nodes.batch(row), self.train.base_batch(row))
+        torch.autograd.backward(lamp_loss(output.stages, self.train.truth(row), self.config.intermediate_weight))
+        idle = any(parameter.grad is None for parameter in self.parameters)
+        self.optimizer.zero_grad(set_to_none=True)
+        return bool(self.model.config.candidates) or idle
+
+    def _learning_rate(self) -> None:
+        config, step = self.config, self.progress.step
+        rate = config.learning_rate * min(1.0, (step + 1) / max(1, config.warmup_steps))
+        rate *= 0.5**self.progress.step_backs
+        if config.schedule == "cosine":
+            done = min(1.0, step / max(1, config.epochs * self.batches_an_epoch))
+            rate *= 0.5 * (1 + math.cos(math.pi * done))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+
+    def _update_average(self) -> None:
+        if not self.average:
+            return
+        # Early on the average follows quickly, so that it never rests on the untrained weights.
+        decay = min(self.config.average, (1 + self.progress.step) / (10 + self.progress.step))
+        with torch.no_grad():
+            torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - decay)
+
+    def _evaluated(self) -> list[Tensor]:
+        """The weights that are scored and kept: the running average where there is one."""
+        return self.average or [p.detach() for p in self.parameters]
+
+    def _use(self, weights: list[Tensor]) -> None:
+        with torch.no_grad():
+            for parameter, weight in zip(self.parameters, weights, strict=True):
+                parameter.copy_(weight)
+
+    def use_best(self) -> bool:
+        """Put the best epoch's weights into the model; False while there is none."""
+        if self.best:
+            self._use(self.best)
+        return bool(self.best)
+
+    def _validate(self) -> float:
+        """The validation score of the averaged weights, at the best of the paper's thresholds."""
+        live = [p.detach().clone() for p in self.parameters]
+        self._use(self._evaluated())
+        proba = probabilities(predict_logits(self.model, self.valid))
+        self._use(live)
+        truth = self.valid.truth(np.arange(len(self.valid))).numpy()
+        rule = choose_paper_thresholds(truth, proba)[self.config.metric]
+        return float(METRICS[self.config.metric](truth, rule.apply(proba)))
+
+    def _stop(self, received: list[int]) -> None:
+        self.progress.status = "interrupted"
+        self._checkpoint()
+        raise Stopped(received[0] if received else signal.SIGTERM, self.progress)
+
+    def _step_back(self) -> None:
+        """The loss is no longer a number: return to the last good state with half the learning rate."""
+        found, _ = self._latest()
+        if found is None or self.progress.step_backs >= STEPS_BACK:
+            raise TrainingDiverged(
+                f"the loss is no longer a number (epoch {self.progress.epoch + 1}, step {self.progress.step}); "
+                "lower training.learning_rate or set training.clip=1"
+            )
+        step_backs = self.progress.step_backs + 1
+        self._load(found)
+        self.progress.step_backs = step_backs
+        self.callback("step back", self.progress)
+        self._checkpoint()  # a run that is killed now must not learn at the old rate again
+
+    # What is saved, and how it comes back.
+
+    def _begin_in(self, folder: Path, resume: bool) -> None:
+        """Go on from the newest good checkpoint of the folder, or make sure that there is no run to lose."""
+        resume = resume or distributed.restarted()
+        self._run_id = distributed.from_leader(self._identity() if self.team.leads else {})
+        found, damaged = self._latest()
+        if resume and damaged and found is None:
+            raise CheckpointError(f"{damaged[0]}, and no other is there; start again without --resume")
+        if resume and found is not None:
+            for sentence in damaged:
+                self.callback(f"warning: {sentence}; the one before it is used", self.progress)
+            check_same_run(folder, found.state.get("run", {}), self._run_id)
+            self._load(found)
+            self._checkpoint_at = time.monotonic()
+            self.callback("resumed", self.progress)
+            return
+        if found is not None and found.state["progress"]["status"] in ("running", "interrupted"):
+            saved = found.state["progress"]
+            if saved["epoch"] < self.config.epochs and saved["step"]:
+                raise CheckpointError(
+                    f"{folder} holds a run that has not ended (epoch {saved['epoch'] + 1}, step {saved['step']}); "
+                    "go on with --resume, or give another folder"
+                )
+        if self.team.leads:
+            remove_checkpoints(folder)
+        # Written before the first step, so that a folder which cannot be written to is told at once.
+        self._checkpoint(needed=True)
+
+    def _latest(self) -> tuple[Checkpoint | None, list[str]]:
+        """Process 0 reads for all: the folder need not be there on the other machines."""
+        found: tuple[Checkpoint | None, list[str]] = (None, [])
+        if self.folder is not None and self.team.leads:
+            found = latest_checkpoint(self.folder)
+        return distributed.from_leader(found)
+
+    def _checkpoint(self, needed: bool = False) -> None:
+        """Write the state; a full disk in mid-run is told and tried again later, for the run itself is well."""
+        self._checkpoint_at = time.monotonic()
+        if self.folder is None or not self.team.leads:
+            return
+        tensors: dict[str, Tensor] = {f"weight.{i}": p for i, p in enumerate(self.parameters)}
+        tensors |= {f"average.{i}": a for i, a in enumerate(self.average)}
+        tensors |= {f"best.{i}": b for i, b in enumerate(self.best)}
+        for i, parameter in enumerate(self.parameters):
+            for name, value in self.optimizer.state.get(parameter, {}).items():
+                tensors[f"optimizer.{name}.{i}"] = value
+        state = {"progress": asdict(self.progress), "run": self._run_id}
+        try:
+            save_checkpoint(self.folder, self.progress.step, tensors, state)
+        except CheckpointError as fault:
+            if needed:
+                raise
+            self.callback(f"warning: {fault}", self.progress)
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be the same for a run to be resumed."""
+        settings = {f"training.{k}": v for k, v in asdict(self.config).items() if k not in FREE_SETTINGS}
+        settings |= {f"model.{k}": v for k, v in asdict(self.model.config).items()}
+        settings |= {"label_graph": self.model.graph.kind, "weights": sum(p.numel() for p in self.parameters)}
+        return {"settings": settings, "data": self.train.digest()}
+
+    def _load(self, found: Checkpoint) -> None:
+        tensors, saved = found.tensors, dict(found.state["progress"])
+        self._use([tensors[f"weight.{i}"] for i in range(len(self.parameters))])
+        self.average = [tensors[f"average.{i}"] for i in range(len(self.average))]
+        self.best = [tensors[f"best.{i}"] for i in range(len(self.parameters)) if f"best.{i}" in tensors]
+        self.optimizer.state.clear()
+        for i, parameter in enumerate(self.parameters):
+            names = [key.split(".")[1] for key in tensors if key.startswith("optimizer.") and key.endswith(f".{i}")]
+            if names:
+                self.optimizer.state[parameter] = {name: tensors[f"optimizer.{name}.{i}"] for name in names}
+        history = [EpochRecord(**record) for record in saved.pop("history")]
+        self.progress = Progress(**saved, history=history)
+        self.progress.epochs = self.config.epochs
+        budget = self.config.time_budget
+        more_time = self.progress.status == "time budget" and not 0 < budget <= self.progress.seconds
+        if self.progress.status == "interrupted" or more_time:
+            self.progress.status = "running"

@@ -1,0 +1,128 @@
+"""Images: patches, sizes, files and what cannot be read."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from lampnet.config import InputConfig
+from lampnet.encoders.image import ImageEncoder
+from lampnet.encoders.image_features import feature_count, gradient_and_colour
+from lampnet.errors import DataError
+
+random = np.random.default_rng(0)
+
+
+def pixels(*shape):
+    return random.integers(0, 256, shape, dtype=np.uint8)
+
+
+def test_patches_are_cut_where_their_names_say():
+    scenes = pixels(3, 24, 24)
+    encoder = ImageEncoder(InputConfig()).fit(scenes)
+    nodes = encoder.encode(scenes)
+    names = encoder.node_names(scenes, 1)
+    assert nodes.lengths().tolist() == [9, 9, 9]
+    for node, name in enumerate(names):
+        r, c = (int(x) for x in name.removeprefix("patch ").split(","))
+        assert nodes.positions[9 + node].tolist() == [r, c]
+        left, top, right, bottom = encoder.node_boxes(scenes, 1)[node]
+        np.testing.assert_array_equal(nodes.vectors[9 + node].reshape(8, 8), scenes[1, top:bottom, left:right])
+
+
+@pytest.mark.parametrize(
+    ("shape", "patch", "expected", "nodes"),
+    [
+        ((24, 24), 16, 8, 9),
+        ((128, 128, 3), 16, 16, 64),
+        ((31, 31), 16, 10, 16),
+        ((2, 2), 16, 1, 4),
+        ((64, 96), 8, 8, 96),
+    ],
+)
+def test_the_patch_suits_the_image(shape, patch, expected, nodes):
+    images = [pixels(*shape) for _ in range(2)]
+    encoder = ImageEncoder(InputConfig(patch=patch)).fit(images)
+    assert encoder.patch == expected
+    assert encoder.encode(images).lengths().tolist() == [nodes, nodes]
+
+
+def test_other_sizes_and_colours_are_brought_to_the_trained_ones():
+    encoder = ImageEncoder(InputConfig(image_side=32)).fit([pixels(40, 50, 3), pixels(20, 20, 3)])
+    assert (encoder.height, encoder.width, encoder.channels) == (32, 32, 3)
+    even = np.full((70, 10), 77, dtype=np.uint8)  # grey: all three colours alike
+    assert (encoder.encode([even]).vectors == 77).all()
+    grey = ImageEncoder(InputConfig()).fit([pixels(24, 24)])
+    red = np.zeros((24, 24, 3), dtype=np.uint8)
+    red[..., 0] = 200
+    assert np.unique(grey.encode([red]).vectors).tolist() == [60]
+    assert encoder.node_boxes([pixels(64, 128)], 0)[-1] == (96, 48, 128, 64)
+
+
+def test_files_equal_arrays(tmp_path):
+    images = [pixels(24, 24, 3) for _ in range(3)]
+    paths = []
+    for i, image in enumerate(images):
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(image).save(paths[-1])
+    by_array, by_file = (
+        ImageEncoder(InputConfig()).fit(images),
+        ImageEncoder(InputConfig()).fit([str(p) for p in paths]),
+    )
+    np.testing.assert_array_equal(by_array.encode(images).vectors, by_file.encode(paths).vectors)
+    np.testing.assert_array_equal(by_array.linear_features(images), by_file.linear_features(paths))
+
+
+def test_unreadable_images_are_named(tmp_path):
+    broken = tmp_path / "broken.jpg"
+    broken.write_bytes(b"\xff\xd8\xff\xe0 not an image")
+    good = [pixels(24, 24)]
+    encoder = ImageEncoder(InputConfig()).fit(good)
+    for rows in ([broken], [tmp_path / "absent.png"]):
+        with pytest.raises(DataError, match=r"(broken|absent).*cannot be read as an image"):
+            encoder.encode(rows)
+        with pytest.raises(DataError, match=r"row 1: .*cannot be read as an image"):
+            ImageEncoder(InputConfig()).fit([good[0], rows[0]])
+    whole = tmp_path / "whole.jpg"
+    Image.fromarray(pixels(64, 64, 3)).save(whole)
+    cut = tmp_path / "cut.jpg"
+    cut.write_bytes(whole.read_bytes()[:900])
+    with pytest.raises(DataError, match=r"cut\.jpg cannot be read"):
+        ImageEncoder(InputConfig()).fit([cut])
+    for bad in (np.zeros((24, 24)), np.zeros((24, 24, 4), dtype=np.uint8), np.zeros((0, 4), dtype=np.uint8)):
+        with pytest.raises(DataError, match="row 0: an array of shape"):
+            encoder.encode([bad])
+
+
+def test_settings_that_cannot_work_are_refused():
+    with pytest.raises(DataError, match="the images differ in size"):
+        ImageEncoder(InputConfig(image_side=0)).fit([pixels(8, 8), pixels(9, 9)])
+    with pytest.raises(DataError, match=r"make 64 patches of 16, more than input.max_nodes=10"):
+        ImageEncoder(InputConfig(max_nodes=10)).fit([pixels(128, 128)])
+
+
+def test_training_pixels_become_standard_numbers():
+    images = [np.clip(random.normal([50, 100, 200], [5, 30, 10], (32, 32, 3)), 0, 255).astype(np.uint8)] * 2
+    encoder = ImageEncoder(InputConfig()).fit(images)
+    module = encoder.embedding(8)
+    nodes = encoder.encode(images)
+    standard = (torch.from_numpy(nodes.vectors).float() - module.mean) / module.spread
+    by_colour = standard.reshape(-1, 3)
+    torch.testing.assert_close(by_colour.mean(0), torch.zeros(3), atol=1e-3, rtol=0)
+    torch.testing.assert_close(by_colour.std(0), torch.ones(3), atol=1e-2, rtol=0)
+    assert set(module.state_dict()) == {"projection.weight", "projection.bias", "place_weight"}
+
+
+def test_gradient_features_know_directions_but_not_signs():
+    stripes = np.zeros((1, 24, 24, 1), dtype=np.uint8)
+    stripes[:, :, ::4] = stripes[:, :, 1::4] = 255
+    edges = 36 * 8
+    upright, lying = gradient_and_colour(stripes, 8), gradient_and_colour(stripes.swapaxes(1, 2), 8)
+    assert upright.shape[1] == feature_count(24, 24, 1, 8)
+    assert not np.allclose(upright[:, :edges], lying[:, :edges])
+    np.testing.assert_allclose(gradient_and_colour(255 - stripes, 8)[:, :edges], upright[:, :edges], atol=1e-6)
+    # A horizontal gradient is direction 0 of 8, a vertical one direction 4.
+    assert upright[0, :edges].reshape(36, 8).mean(0).argmax() == 0
+    assert lying[0, :edges].reshape(36, 8).mean(0).argmax() == 4

@@ -1,0 +1,313 @@
+"""Decision rules against brute force; choices against the metrics they are made for."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError
+from lampnet.evaluation import choose_rules as decision
+from lampnet.evaluation.choose_rules import (
+    PAPER_THRESHOLDS,
+    Decisions,
+    ExactExpectedF1,
+    ExpectedF1,
+    PerLabelThreshold,
+    Threshold,
+    TopK,
+    choose_best,
+    choose_decisions,
+    choose_paper_thresholds,
+    rule_from_json,
+)
+from lampnet.evaluation.metrics import METRICS
+from lampnet.evaluation.rules import expected_f1_of_top_k
+
+PROBABILITIES = hnp.arrays(
+    np.float64,
+    st.tuples(st.integers(1, 4), st.integers(1, 6)),
+    elements=st.one_of(st.floats(0, 1), st.sampled_from([0.0, 0.5, 1.0])),
+)
+
+
+def expected_f1(p: np.ndarray, chosen: np.ndarray) -> float:
+    """E[F1] of one label set under independence, over all truths."""
+    total = 0.0
+    for truth in itertools.product((0, 1), repeat=len(p)):
+        t = np.asarray(truth)
+        size = t.sum() + chosen.sum()
+        if size:
+            total += np.prod(np.where(t, p, 1 - p)) * 2 * (t * chosen).sum() / size
+    return float(total)
+
+
+@given(PROBABILITIES)
+@settings(deadline=None, max_examples=40)
+def test_exact_rule_finds_the_best_of_all_sets(proba: np.ndarray) -> None:
+    for p, chosen in zip(proba, ExactExpectedF1().apply(proba), strict=True):
+        best = max(expected_f1(p, np.asarray(s)) for s in itertools.product((0, 1), repeat=len(p)))
+        assert expected_f1(p, chosen.astype(int)) == pytest.approx(best, abs=1e-9)
+
+
+def slow_expected_f1_of_top_k(p: np.ndarray) -> np.ndarray:
+    """The quadratic recursion of Ye et al. (2012); p falls."""
+    n = len(p)
+    chance = np.zeros((n + 1, n + 1))  # of k1 true ones among the first k
+    chance[0, 0] = 1
+    for k in range(1, n + 1):
+        chance[k] = chance[k - 1] * (1 - p[k - 1])
+        chance[k, 1:] += chance[k - 1, :-1] * p[k - 1]
+    inverse = np.concatenate([[0.0], 1 / np.arange(1, 2 * n + 2)])
+    result = np.zeros(n)
+    for k in range(n, 0, -1):
+        k1 = np.arange(k + 1)
+        result[k - 1] = (2 * k1 * chance[k, : k + 1] * inverse[k + k1]).sum()
+        stop = 2 * (k - 1) + 1
+        inverse[1:stop] = (1 - p[k - 1]) * inverse[1:stop] + p[k - 1] * inverse[2 : stop + 1]
+    return result
+
+
+@pytest.mark.parametrize(("n_labels", "shape"), [(40, 0.3), (300, 0.05), (300, 0.5)])
+def test_integral_equals_the_recursion(n_labels: int, shape: float) -> None:
+    q = np.sort(np.random.default_rng(0).beta(shape, 1, size=(3, n_labels)))[:, ::-1]
+    head = max(30, int((q > 0.02).sum(axis=1).max()))
+    fast = expected_f1_of_top_k(q, head)
+    slow = np.stack([slow_expected_f1_of_top_k(row) for row in q])
+    np.testing.assert_allclose(fast, slow[:, :head], atol=1e-8)
+    counts = ExactExpectedF1().counts(q)
+    np.testing.assert_array_equal(counts, slow.argmax(axis=1) + 1)
+
+
+@given(PROBABILITIES, st.sampled_from([0.5, 1.0, 2.0]))
+def test_plug_in_rule_against_a_loop(proba: np.ndarray, power: float) -> None:
+    for p, chosen in zip(proba, ExpectedF1(power).apply(proba), strict=True):
+        q = np.sort(p**power)[::-1]
+        values = [2 * q[:k].sum() / (k + q.sum()) for k in range(1, len(q) + 1)]
+        k = int(chosen.sum())
+        if q.sum() == 0:
+            assert k == 0
+        else:
+            assert values[k - 1] == pytest.approx(max(values))
+            assert p[chosen].min() >= (p[~chosen].max() if k < len(p) else 0)
+
+
+@given(PROBABILITIES, st.integers(1, 8))
+def test_top_k_and_min_labels(proba: np.ndarray, k: int) -> None:
+    top = TopK(k).apply(proba)
+    assert (top.sum(axis=1) == min(k, proba.shape[1])).all()
+    for p, chosen in zip(proba, top, strict=True):
+        assert chosen.all() or p[chosen].min() >= p[~chosen].max()
+    plain = Threshold(0.6).apply(proba)
+    at_least = Threshold(0.6, min_labels=k).apply(proba)
+    np.testing.assert_array_equal(plain, proba >= 0.6)
+    np.testing.assert_array_equal(at_least, np.where((plain.sum(axis=1) < k)[:, None], plain | top, plain))
+
+
+def test_ties_take_the_first_labels() -> None:
+    proba = np.random.default_rng(0).choice([0.2, 0.5], size=(1, 300))
+    expected = np.flatnonzero(proba[0] == 0.5)[:20].tolist()
+    assert TopK(20).apply(proba).nonzero()[1].tolist() == expected
+
+
+def test_the_27_thresholds() -> None:
+    expected = [i / 100 for i in range(1, 11)] + [i / 100 for i in range(15, 100, 5)]
+    assert len(PAPER_THRESHOLDS) == 27
+    assert list(PAPER_THRESHOLDS) == expected
+
+
+def sample(n: int, n_labels: int, seed: int, miscalibrated: bool = True) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and probabilities whose zero point is off by a label's own amount."""
+    rng = np.random.default_rng(seed)
+    bias = np.random.default_rng(77).normal(-1.5, 1.0, n_labels)
+    off = np.random.default_rng(78).normal(0, 1.5, n_labels) if miscalibrated else 0.0
+    z = rng.normal(0, 2, size=(n, n_labels)) + bias
+    y = (rng.random(z.shape) < 1 / (1 + np.exp(-z))).astype(float)
+    return y, 1 / (1 + np.exp(-(z + off)))
+
+
+@pytest.mark.parametrize("unknown", [0.0, 0.2])
+def test_paper_thresholds_are_the_best_of_the_27(unknown: float) -> None:
+    y, proba = sample(60, 9, seed=1)
+    y[np.random.default_rng(0).random(y.shape) < unknown] = np.nan
+    chosen = choose_paper_thresholds(y, proba)
+    assert list(chosen) == list(METRICS)
+    for name, metric in METRICS.items():
+        scores = {value: metric(y, proba >= value) for value in PAPER_THRESHOLDS}
+        assert chosen[name].value in PAPER_THRESHOLDS
+        assert scores[chosen[name].value] == pytest.approx(max(scores.values()))
+    if not unknown:
+        assert choose_paper_thresholds(sparse.csr_matrix(y), proba) == chosen
+
+
+def test_tally_agrees_with_the_metrics() -> None:
+    """The choice counts by fold; its scores must be those of `lampnet.evaluation.metrics`, also on some folds only."""
+    y, proba = sample(50, 7, seed=2)
+    y[np.random.default_rng(1).random(y.shape) < 0.2] = np.nan
+    y[3] = np.nan
+    fold_of_row = np.arange(50) % 5
+    tally = decision._Tally(y, proba, fold_of_row)
+    rules = [Threshold(0.3), TopK(2), ExpectedF1()]
+    for rule in rules:
+        tally.add(rule.apply(proba))
+    for name, metric in METRICS.items():
+        expected = [metric(y, rule.apply(proba)) for rule in rules]
+        np.testing.assert_allclose(tally.scores(name, 0, 3), expected, rtol=1e-5)
+        kept = fold_of_row != 2
+        expected = [metric(y[kept], rule.apply(proba[kept])) for rule in rules]
+        np.testing.assert_allclose(tally.scores(name, 0, 3, but=2), expected, rtol=1e-5)
+
+
+def test_best_rules_beat_the_paper_thresholds_on_new_rows() -> None:
+    y, proba = sample(600, 12, seed=3)
+    new_y, new_proba = sample(2000, 12, seed=4)
+    paper, best = choose_paper_thresholds(y, proba), choose_best(y, proba)
+    gain = {
+        name: metric(new_y, best[name].apply(new_proba)) - metric(new_y, paper[name].apply(new_proba))
+        for name, metric in METRICS.items()
+    }
+    assert min(gain.values()) > -0.01
+    assert isinstance(best["macro_f1"], PerLabelThreshold)
+    assert gain["macro_f1"] > 0.02
+
+
+def test_per_label_thresholds_are_not_taken_for_noise() -> None:
+    """With calibrated, uninformative rows no label deserves its own threshold, and none hurts on new rows."""
+    y, proba = sample(40, 30, seed=5, miscalibrated=False)
+    new_y, new_proba = sample(3000, 30, seed=6, miscalibrated=False)
+    best = choose_best(y, proba)
+    paper = choose_paper_thresholds(y, proba)
+    for name, metric in METRICS.items():
+        assert metric(new_y, best[name].apply(new_proba)) > metric(new_y, paper[name].apply(new_proba)) - 0.015
+
+
+def test_rare_labels_stay_near_the_global_threshold() -> None:
+    """Two labels whose own best threshold is 0.9, one of them seen once: the rare one is drawn back further."""
+    y, proba = sample(200, 4, seed=12)
+    y = np.hstack([y, np.zeros((200, 2))])
+    y[:50, 4], y[0, 5] = 1, 1
+    proba = np.hstack([proba, np.where(y[:, 4:] == 1, 0.93, 0.85)])
+    tally = decision._Tally(y, proba, np.arange(200) % 5)
+    families = decision._fill(tally)
+    thresholds = decision._LabelThresholds(tally)
+    overall = families[0][0][int(tally.scores("micro_f1", 0, len(families[0][0])).argmax())].value
+    none, some, all_of_it = thresholds.values("micro_f1", 0.0, [0.0, 5.0, 1e12])
+    assert none[4] == none[5] > 0.85
+    np.testing.assert_allclose(all_of_it, overall, atol=1e-6)
+    assert overall < some[5] < some[4] < none[4]
+
+
+def test_choice_is_repeatable_and_survives_few_rows() -> None:
+    y, proba = sample(30, 5, seed=8)
+    assert choose_best(y, proba, seed=3) == choose_best(y, proba, seed=3)
+    for n in (1, 2, 3):
+        assert set(choose_best(y[:n], proba[:n])) == set(METRICS)
+    y[:, 0] = np.nan
+    y[0] = np.nan
+    assert set(choose_best(y, proba)) == set(METRICS)
+    all_negative = choose_best(np.zeros((10, 3)), np.full((10, 3), 0.1))
+    assert not all_negative["hamming_accuracy"].apply(np.full((2, 3), 0.1)).any()
+
+
+def test_float32_probabilities_of_exactly_zero_and_one() -> None:
+    y, proba = sample(40, 6, seed=9)
+    hard = (proba > 0.5).astype(np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        rules = choose_best(y, hard)
+    assert METRICS["micro_f1"](y, rules["micro_f1"].apply(hard)) > 0.3
+
+
+RULES = [
+    Threshold(0.25),
+    Threshold(0.0, min_labels=2),
+    PerLabelThreshold((0.1, 0.9)),
+    TopK(3),
+    ExpectedF1(1.5),
+    ExactExpectedF1(0.5),
+]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_json_there_and_back(rule: decision.Rule) -> None:
+    again = rule_from_json(json.loads(json.dumps(rule.to_json())))
+    assert again == rule
+    assert rule.describe()
+
+
+def test_decisions_there_and_back() -> None:
+    decisions = choose_decisions(*sample(40, 6, seed=10))
+    assert Decisions.from_json(json.loads(json.dumps(decisions.to_json())), n_labels=6) == decisions
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@given(st.sampled_from(RULES), st.data())
+def test_strange_json_is_refused_or_works(rule: decision.Rule, data: st.DataObject) -> None:
+    stored = rule.to_json()
+    stored[data.draw(st.sampled_from([*stored, "extra"]))] = data.draw(JSON)
+    try:
+        again = rule_from_json(stored, n_labels=2)
+    except ModelFolderError:
+        return
+    assert again.apply(np.array([[0.2, 0.7]])).shape == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([], "JSON object"),
+        ({"rule": "thresold", "value": 0.1}, "did you mean 'threshold'"),
+        ({"rule": "threshold"}, "lacks its field 'value'"),
+        ({"rule": "threshold", "value": 0.1, "x": 1}, "no field"),
+        ({"rule": "threshold", "value": float("nan")}, "from 0 to 1"),
+        ({"rule": "threshold", "value": True}, "from 0 to 1"),
+        ({"rule": "top_k", "k": 0}, "whole number"),
+        ({"rule": "top_k", "k": 2.0}, "whole number"),
+        ({"rule": "per_label_threshold", "values": [0.1, 0.2, 0.3]}, "3 thresholds, but the model has 2"),
+        ({"rule": "per_label_threshold", "values": "ab"}, "tuple"),
+        ({"rule": "expected_f1", "power": 0}, "from 0.01"),
+    ],
+)
+def test_damaged_rules_are_named(data: object, words: str) -> None:
+    with pytest.raises(ModelFolderError, match=words):
+        rule_from_json(data, n_labels=2)
+
+
+def test_damaged_decisions_are_named() -> None:
+    good = choose_decisions(*sample(20, 3, seed=11)).to_json()
+    for damage in (
+        [],
+        {"paper": good["paper"]},
+        good | {"best": {}},
+        good | {"paper": good["paper"] | {"micro_f1": TopK(1).to_json()}},
+        good | {"best": good["best"] | {"micro_f1": None}},
+    ):
+        with pytest.raises(ModelFolderError):
+            Decisions.from_json(damage)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(ConfigError, match="from 0 to 1"):
+        Threshold(1.5)
+    with pytest.raises(DataError, match=r"3 labels.*2 thresholds"):
+        PerLabelThreshold((0.1, 0.2)).apply(np.zeros((1, 3)))
+    with pytest.raises(DataError, match="shape"):
+        Threshold(0.5).apply(np.zeros(3))
+    with pytest.raises(DataError, match="NaN"):
+        Threshold(0.5).apply(np.array([[np.nan]]))
+    with pytest.raises(LampnetError, match="same"):
+        choose_best(np.zeros((2, 3)), np.zeros((2, 4)))
+    with pytest.raises(LampnetError, match="no label"):
+        choose_best(np.full((2, 3), np.nan), np.zeros((2, 3)))

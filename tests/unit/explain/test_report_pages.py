@@ -1,0 +1,205 @@
+"""What goes into the pages: escaped, small, and honest about what is left out."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from scipy.special import expit
+
+from lampnet.config import Config
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import Splits
+from lampnet.errors import DataError
+from lampnet.explain.explanation import Explanation
+from lampnet.explain.input_view import Node
+from lampnet.explain.report.escaping import packed, script_json
+from lampnet.explain.report.page import report_page, text_pieces
+from lampnet.explain.report.pictures import write_pictures
+from lampnet.explain.report.whole_set import summarise, whole_set_data
+from lampnet.pipeline.fit import fit
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "\"'`&amp;",
+    "\u202eright to left",
+    "שלום",
+    "🙂\u2028\u2029",
+    "$x_1^{$",
+    "x" * 5000,
+]
+
+
+def explanation(labels: int = 6, nodes: int = 9, words: int = 9, seed: int = 0, **changes: Any) -> Explanation:
+    """A made-up explanation of a text."""
+    random = np.random.default_rng(seed)
+    tokens = [f"word{i}" for i in range(words)]
+    starts = np.cumsum([0, *(len(token) + 1 for token in tokens)])
+    picked = np.sort(random.choice(words, nodes, replace=False))
+    to_input, to_labels = random.random((2, 4, labels, nodes)), random.random((2, 4, labels, labels))
+    given: dict[str, Any] = {
+        "row": seed, "id": f"text {seed}", "data": "made up", "n_nodes": words, "n_labels": labels + 900,
+        "input": {"kind": "text", "text": " ".join(tokens)},
+        "nodes": tuple(Node(number=int(i), name=tokens[i], places=((int(starts[i]), int(starts[i]) + len(tokens[i])),))
+                       for i in picked),
+        "labels": tuple(f"label {i}" for i in range(labels)), "numbers": np.arange(labels),
+        "stages": ("0", "1.1", "1.2", "2.1", "2.2"),
+        "stage_proba": random.random((5, labels)).astype(np.float32),
+        "proba": np.sort(random.random(labels).astype(np.float32))[::-1],
+        "chosen": np.arange(labels) < 3, "threshold": np.full(labels, 0.5, dtype=np.float32), "rule": "threshold 0.5",
+        "truth": (np.arange(labels) % 2).astype(np.float32),
+        "to_input": (to_input / to_input.sum(-1, keepdims=True)).astype(np.float32),
+        "to_labels": (to_labels / to_labels.sum(-1, keepdims=True)).astype(np.float32),
+        "listening": np.ones(labels, dtype=bool),
+    }  # fmt: skip
+    return Explanation(**(given | changes))
+
+
+def data_of(page: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found.group(1))
+
+
+LEAF = st.text() | st.integers() | st.none()
+
+
+@given(LEAF | st.lists(LEAF) | st.dictionaries(st.text(), LEAF | st.lists(LEAF)))
+def test_json_in_a_page_cannot_end_its_element(data: Any) -> None:
+    text = script_json(data)
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == data
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_packed_numbers_are_exact_to_a_65535th(values: list[float]) -> None:
+    whole = np.frombuffer(base64.b64decode(packed(np.array(values))), dtype="<u2") / 65535
+    np.testing.assert_allclose(whole, values, atol=0.51 / 65535)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_never_becomes_markup(text: str) -> None:
+    labels = (text, *(f"label {i}" for i in range(5)))
+    hostile = explanation(labels=6)
+    hostile = Explanation(
+        **{**vars(hostile), "labels": labels, "id": text, "input": {"kind": "text", "text": text * 3}}
+    )
+    page = report_page([hostile], title=text)
+    shown = data_of(page)
+    assert shown["rows"][0]["labels"][0] == text
+    assert shown["title"] == text
+    # Only the page's own two scripts, whatever the data say.
+    assert page.count("<script") == 2
+    assert page.count("</script>") == 2
+
+
+def test_the_page_is_closed_to_the_network() -> None:
+    page = report_page([explanation()])
+    assert "default-src 'none'" in page
+    assert "unsafe" not in page
+    assert not re.search(r'(?:src|href)="(?!#)', page)
+    addresses = set(re.findall(r"https?://[^\"'\s)]+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}  # a name of SVG, not an address to fetch
+
+
+def test_fifty_rows_of_20000_words_and_983_labels_stay_below_5_mb() -> None:
+    rows = [explanation(labels=40, nodes=256, words=20_000, seed=i) for i in range(50)]
+    page = report_page(rows)
+    assert len(page.encode()) < 5_000_000
+    first = data_of(page)["rows"][0]
+    assert first["nNodes"] == 20_000
+    assert 8 <= len(first["nodes"]) < 256
+    weight = rows[0].to_input.mean(axis=1).max(axis=(0, 1))
+    strongest = rows[0].nodes[int(weight.argmax())].name
+    assert strongest in {node["name"] for node in first["nodes"]}
+
+
+def test_no_row_is_refused() -> None:
+    with pytest.raises(DataError, match="no row was given"):
+        report_page([])
+
+
+@given(st.integers(0, 3000), st.lists(st.tuples(st.integers(0, 2990), st.integers(1, 10)), max_size=8))
+def test_long_texts_keep_the_attended_words(length: int, spans: list[tuple[int, int]]) -> None:
+    text = "".join(chr(97 + i % 26) for i in range(length))
+    places = [(a, min(a + n, length)) for a, n in spans if a + n <= length]
+    chunks = text_pieces(text, places, whole=1500)
+    ends = 0
+    for chunk in chunks:
+        assert chunk["start"] >= ends
+        assert text[chunk["start"] : chunk["start"] + len(chunk["text"])] == chunk["text"]
+        ends = chunk["start"] + len(chunk["text"])
+    if length <= 1500:
+        assert chunks == [{"start": 0, "text": text}]
+    elif sum(b - a + 240 for a, b in places) < 3000:
+        for a, b in places:
+            assert any(p["start"] <= a and b <= p["start"] + len(p["text"]) for p in chunks)
+
+
+def test_pictures_are_written_small_for_names_of_any_kind(tmp_path: Any) -> None:
+    e = explanation(labels=len(HOSTILE))
+    e = Explanation(**{**vars(e), "labels": tuple(HOSTILE), "id": HOSTILE[0]})
+    files = write_pictures(e, tmp_path)
+    assert [f.name for f in files] == [
+        f"row0_{n}.{x}" for n in ("stages", "to_input", "to_labels") for x in ("png", "svg")
+    ]
+    for file in files:
+        start = file.read_bytes()[:8]
+        assert start == b"\x89PNG\r\n\x1a\n" if file.suffix == ".png" else start.startswith(b"<?xml")
+        assert file.stat().st_size < 250_000
+
+
+def test_the_whole_set_counts_as_a_slow_loop_does() -> None:
+    random = np.random.default_rng(3)
+    X = (random.random((50, 12)) < 0.5).astype(np.float32)
+    X[:, 0] = 1
+    Y = X[:, 1:6].copy()
+    Y[random.random(Y.shape) < 0.2] = np.nan
+    data = Dataset(name="words", kind="wordset", rows=sparse.csr_matrix(X), labels=sparse.csr_matrix(Y),
+                   label_names=tuple("abcde"))  # fmt: skip
+    settings = {"model.width": 16, "model.heads": 2, "training.epochs": 3, "training.threads": 1,
+                "training.batch_size": 8, "training.warmup_steps": 2, "model.base_learners": "none"}  # fmt: skip
+    model = fit(Splits(train=data, valid=data), Config.preset("fast").updated(settings))
+    found = summarise(model, data)
+    rule = model.decisions.best["example_f1"]
+    chosen = rule.apply(model.proba(data.rows))
+    repaired = broken = other = 0
+    leaning = np.zeros((5, 5))
+    for row in range(50):
+        output = model.output(data.rows[[row]])
+        logits = [stage[0].numpy() for stage in output.stages]
+        for before, after in ((0, 1), (2, 3)):
+            was, became = (rule.apply(expit(logits[g][None]))[0] for g in (before, after))
+            for label in range(5):
+                if was[label] != became[label]:
+                    truth = Y[row, label]
+                    other += bool(np.isnan(truth))
+                    repaired += bool(became[label] == truth)
+                    broken += bool(was[label] == truth)
+        heard = np.mean([x[0].mean(0).numpy() for x in output.to_labels or []], axis=0)
+        for label in range(5):
+            if chosen[row, label] or Y[row, label] == 1:
+                leaning[label] += heard[label] * (np.arange(5) != label)
+    assert (sum(t["repaired"] for t in found.turned), sum(t["broken"] for t in found.turned)) == (repaired, broken)
+    assert sum(t["other"] for t in found.turned) == other
+    np.testing.assert_allclose(found.leaning * found.positives[:, None], leaning, atol=1e-4)
+    told = whole_set_data(found)
+    json.dumps(told, allow_nan=False)
+    confused = {(i, j): n for i, j, n in told["confusions"]}
+    for i in range(5):
+        for j in range(5):
+            slow = sum(bool(Y[r, i] == 1 and not chosen[r, i] and Y[r, j] == 0 and chosen[r, j]) for r in range(50))
+            assert confused.get((i, j), 0) == slow
+    for label, true, given_to, precision, *_ in told["perLabel"]:
+        assert true == int(np.nansum(Y[:, label]))
+        assert given_to == int(chosen[:, label].sum())
+        judged = chosen[:, label] & ~np.isnan(Y[:, label])
+        if judged.any():
+            assert precision == pytest.approx(Y[judged, label].mean(), abs=1e-4)

@@ -1,0 +1,148 @@
+"""Arrow and Feather files read as the same rows in CSV; in chunks, what a chunk lacks the others may have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lampnet.errors import DataError, FormatError
+from lampnet.readers.any_format import read_file
+from lampnet.readers.csv_table import read_table
+from lampnet.readers.table_chunks import TableChunks
+
+arrow = pytest.importorskip("pyarrow")
+
+TEXTS = ["war and peace", "a funny road trip", "two cooks in love", "the long night"]
+TAGS = ["drama|war", "comedy", "comedy|love", ""]
+COLUMNS = {"text": TEXTS, "tags": TAGS, "id": [7, 8, 9, 10]}
+
+
+def write_arrow(path: Path, columns: dict[str, Any], rows: int = 1000, compression: str | None = None) -> Path:
+    table = arrow.table(columns)
+    make = arrow.ipc.new_stream if path.name.startswith("stream") else arrow.ipc.new_file
+    options = arrow.ipc.IpcWriteOptions(compression=compression)
+    with arrow.OSFile(str(path), "wb") as sink, make(sink, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows)
+    return path
+
+
+@pytest.mark.parametrize("name", ["films.arrow", "films.feather", "stream.arrow", "films"])
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_arrow_reads_as_the_csv_does(name: str, compression: str | None, tmp_path: Path) -> None:
+    (tmp_path / "films.csv").write_text(
+        "text,tags,id\n" + "".join(f"{a},{b},{c}\n" for a, b, c in zip(*COLUMNS.values(), strict=True))
+    )
+    data = read_file(write_arrow(tmp_path / name, COLUMNS, 3, compression))
+    same = read_file(tmp_path / "films.csv")
+    assert (data.kind, list(data.rows), data.label_names) == (same.kind, list(same.rows), same.label_names)
+    assert (data.indicator() == same.indicator()).all()
+    assert data.ids == same.ids
+
+
+def test_numbers_and_dictionaries(tmp_path: Path) -> None:
+    kinds = arrow.array(["u", "v", "u"]).dictionary_encode()
+    columns = {"x": [1.5, None, 2.0], "z": kinds, "y_a": [1, 0, 1], "y_b": [True, None, False]}
+    data = read_table(write_arrow(tmp_path / "n.arrow", columns))
+    np.testing.assert_array_equal(data.rows.values, [[1.5, 0], [np.nan, 1], [2, 0]])
+    np.testing.assert_array_equal(data.indicator(), [[1, 1], [0, np.nan], [1, 0]])
+
+
+def test_numbers_as_names_of_labels(tmp_path: Path) -> None:
+    data = read_table(write_arrow(tmp_path / "n.arrow", {"text": TEXTS, "label": [3, 1, None, 3]}))
+    assert data.label_names == ("1", "3")
+    assert data.indicator().tolist() == [[0, 1], [1, 0], [0, 0], [0, 1]]
+
+
+def test_a_cell_that_is_no_list_names_its_line(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text('text,tags\na b c,"[1, 2]"\nd e f,3\n')
+    with pytest.raises(FormatError, match=r"line 3: '3' is not a list of labels"):
+        read_table(tmp_path / "t.csv", columns={"separator": "list"})
+
+
+def test_damage_is_told(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "films.arrow", COLUMNS, 3)
+    whole = path.read_bytes()
+    for cut in range(0, len(whole), 40):
+        path.write_bytes(whole[:cut])
+        with pytest.raises(FormatError, match=r"not a readable Arrow file|ends too early"):
+            read_table(path)
+    # An offset into the texts that leads outside them would be followed into foreign memory.
+    place = whole.index(np.array([0, 13, 30], dtype=np.int32).tobytes())
+    path.write_bytes(whole[: place + 4] + b"\xff\xff\xff\x7f" + whole[place + 8 :])
+    with pytest.raises(FormatError, match="not a readable Arrow file"):
+        read_table(path)
+
+
+@pytest.mark.parametrize("compression", [None, "zstd", "lz4"])
+def test_changed_bytes_are_read_or_refused(compression: str | None, tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "films.arrow", COLUMNS, 3, compression)
+    whole = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    refused = 0
+    for seed in range(100):
+        draw = np.random.default_rng(seed)
+        changed = whole.copy()
+        changed[draw.integers(len(whole), size=3)] = draw.integers(256, size=3)
+        path.write_bytes(changed.tobytes())
+        try:
+            read_table(path)
+            list(TableChunks(path, size=2))
+        except DataError:
+            refused += 1
+    assert 0 < refused < 100
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_bomb_is_refused_before_it_is_decompressed(compression: str, tmp_path: Path) -> None:
+    columns = {"text": ["0" * 1_000_000] * 20, "tags": ["a"] * 20}
+    path = write_arrow(tmp_path / "bomb.arrow", columns, compression=compression)
+    assert path.stat().st_size < 200_000
+    before = arrow.total_allocated_bytes()
+    with pytest.raises(FormatError, match="decompression bombs"):
+        read_table(path, max_bytes=1_000_000)
+    assert arrow.total_allocated_bytes() - before < 1_000_000
+    assert len(read_table(path, max_bytes=30_000_000)) == 20
+
+
+@pytest.mark.parametrize("first_empty", [True, False])
+def test_a_piece_without_labels(first_empty: bool, tmp_path: Path) -> None:
+    tags = ["", "", "", "", "a|b", "c"] if first_empty else ["a", "c", "", "", "a|b", ""]
+    path = write_arrow(tmp_path / "t.arrow", {"text": [f"words of row {i}" for i in range(6)], "tags": tags})
+    chunks, whole = TableChunks(path, size=2), read_table(path)
+    assert chunks.label_names == whole.label_names == ("a", "b", "c")
+    assert (np.vstack([chunk.indicator() for chunk in chunks]) == whole.indicator()).all()
+    labels = chunks.labels()
+    assert labels is not None
+    assert (labels.toarray() == whole.indicator()).all()
+
+
+def test_pieces_of_which_none_has_labels(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "t.arrow", {"text": TEXTS, "tags": [""] * 4})
+    with pytest.raises(DataError, match="'tags' names no label at all"):
+        TableChunks(path, size=2)
+
+
+def test_unknown_labels_are_not_had(tmp_path: Path) -> None:
+    path = write_arrow(tmp_path / "t.arrow", {"text": TEXTS, "y_a": [1, None, 0, 1], "y_b": [0, 0, None, 1]})
+    labels = TableChunks(path, size=3).labels()
+    assert labels is not None
+    assert labels.toarray().tolist() == [[1, 0], [0, 0], [0, 0], [1, 1]]
+
+
+def test_unreadable_molecules_are_left_out_of_the_pieces(tmp_path: Path) -> None:
+    pytest.importorskip("rdkit")
+    smiles = ["CCO", "c1ccccc1", "C(C", "not a molecule", "CCN", "CC(=O)O"]
+    columns = {"smiles": smiles, "y_a": [1, 0, 1, 1, 0, 1], "y_b": [0, 1, 0, 0, 1, 1]}
+    path = write_arrow(tmp_path / "m.arrow", columns)
+    assert TableChunks(path, size=2).rows == 6
+    chunks = TableChunks(path, size=2, on_bad_row="skip")
+    assert (chunks.rows, chunks.skipped) == (4, 2)
+    assert [list(chunk.rows) for chunk in chunks] == [["CCO", "c1ccccc1"], ["CCN", "CC(=O)O"]]
+    labels = chunks.labels()
+    assert labels is not None
+    assert labels.toarray().tolist() == [[1, 0], [0, 1], [0, 1], [1, 1]]
+    bad = write_arrow(tmp_path / "bad.arrow", {"smiles": ["C(C", "N("], "y_a": [1, 0]})
+    with pytest.raises(DataError, match="not one SMILES"):
+        TableChunks(bad, {"smiles": "smiles", "labels": "y_a"}, on_bad_row="skip")
