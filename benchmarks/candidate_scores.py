@@ -72,7 +72,7 @@ def measure(name: str, candidates: int, settings: dict[str, Any], folder: Path |
         "int8_product_gain": (gain := int8_gain(model.config.model.width)),
         "int8_allowed": gain >= WORTH_IT,
         "fit_minutes_of_processor": learned / 60,
-        "epochs": len(model.facts["history"]),
+        "epochs": len(model.metadata["history"]),
         "test_rows": len(examples),
         "example_f1": scores,
         "times_faster_than_exact": {way: ratio(taken, "exact", way) for way in networks},

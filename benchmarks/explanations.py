@@ -114,7 +114,7 @@ def measured(data_root: str | None, models: Path | None) -> dict[str, Any]:
     to_input, to_labels = attention_of_test(model, test)
     digits, facts = list(LABEL_NAMES[:10]), list(LABEL_NAMES[10:])
     found: dict[str, Any] = {
-        "model": {"preset": "fast", "epochs": model.facts["epochs"], "seed": SEED, "test_rows": len(test),
+        "model": {"preset": "fast", "epochs": model.metadata["epochs"], "seed": SEED, "test_rows": len(test),
                   "example_f1": round(five_metrics(test.indicator(), chosen)["example_f1"], 4)},
         "top_patch": {
             f"step_{t + 1}": {

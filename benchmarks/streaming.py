@@ -85,8 +85,8 @@ def train(folder: Path, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as checkpoints:
         model = fit_mapped(open_prepared(folder), config, folder=Path(checkpoints))
     return {
-        "valid_example_f1": round(model.facts["valid_scores"]["example_f1"], 4),
-        "train_rows": model.facts["rows"]["train"],
+        "valid_example_f1": round(model.metadata["valid_scores"]["example_f1"], 4),
+        "train_rows": model.metadata["rows"]["train"],
     }
 
 

@@ -180,7 +180,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn("training was stopped; the best model so far is kept", UserWarning, stacklevel=2)
             model = stopped.model
         keep_features(self, seen)
-        self._keep(model, targets.classes, targets.form, int(model.facts.get("epochs", 0)))
+        self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))
         return self
 
     def _keep(self, model: FittedModel, classes: np.ndarray, form: Form, epochs: int) -> None:
@@ -331,7 +331,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._config(0)  # what is saved can be loaded
         names = tuple(map(str, getattr(self, "feature_names_in_", ())))
         saved = SavedEstimator(self.classes_, self._form, self.get_params(deep=False), names)
-        self.model_.facts["estimator"] = saved.to_json()
+        self.model_.metadata["estimator"] = saved.to_json()
         return save_model(self.model_, folder)
 
     @classmethod

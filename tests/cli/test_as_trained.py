@@ -57,7 +57,7 @@ def predicted(folder: Path, capsys: pytest.CaptureFixture[str]):
 
 
 def test_a_feature_of_zeros_and_ones_stays_a_feature(folder: Path, tmp_path: Path, predicted) -> None:
-    assert load_model(folder / "model").facts["source"]["columns"] == {
+    assert load_model(folder / "model").metadata["source"]["columns"] == {
         "features": FEATURES.split(","),
         "categories": ["country", "grade"],
         "labels": ["l1", "l2"],
@@ -159,7 +159,7 @@ def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_labels_may_be_separated_by_blanks(films: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = load_model(films / "model")
     assert model.label_names == ("cup", "rain", "rome")
-    assert model.facts["source"]["columns"] == {"text": "plot", "labels": "genres", "separator": " "}
+    assert model.metadata["source"]["columns"] == {"text": "plot", "labels": "genres", "separator": " "}
     assert here("evaluate", films / "model", "--json") == 0
     capsys.readouterr()
     assert here("train", films / "films.csv", "--out", tmp_path / "m", "--columns", "separator=", *QUICK) == 2
@@ -205,7 +205,7 @@ def test_a_prepared_table_keeps_its_columns(films: Path, tmp_path: Path, capsys:
     assert here("prepare", *data, "--out", tmp_path / "my rows") == 0
     assert capsys.readouterr().out.splitlines()[-1] == f"next: lampnet train '{tmp_path}/my rows' --out MODEL"
     assert here("train", tmp_path / "my rows", "--out", tmp_path / "model", *QUICK) == 0
-    columns = load_model(tmp_path / "model").facts["source"]["columns"]
+    columns = load_model(tmp_path / "model").metadata["source"]["columns"]
     assert columns == {"text": "plot", "labels": "genres", "separator": " "}
 
 

@@ -59,8 +59,8 @@ def test_the_command_it_ends_with_can_be_run(
     assert run([*arguments, "--quiet"]) == 0
     model = load_model(tmp_path / "MODEL")
     assert model.config.training.seed == 3
-    assert model.facts["source"]["columns"] == {"text": "the plot", "labels": "my tags", "separator": ";"}
-    assert model.facts["source"]["on_bad_row"] == "skip"
+    assert model.metadata["source"]["columns"] == {"text": "the plot", "labels": "my tags", "separator": ";"}
+    assert model.metadata["source"]["on_bad_row"] == "skip"
 
 
 def test_named_data_keeps_its_root() -> None:

@@ -179,6 +179,6 @@ def test_a_validation_fraction_that_is_given_is_used_by_a_single_network() -> No
     y = np.asarray(X[:, :2].todense())
     options = {"width": 8, "epochs": 1, "n_jobs": 1}
     single = LaMPClassifier(validation_fraction=0.25, **options).fit(X, y).model_
-    assert single.facts["rows"] == {"train": 45, "valid": 15}
-    assert single.facts["networks"] == 1
-    assert LaMPClassifier(**options).fit(X, y).model_.facts["networks"] == 5
+    assert single.metadata["rows"] == {"train": 45, "valid": 15}
+    assert single.metadata["networks"] == 1
+    assert LaMPClassifier(**options).fit(X, y).model_.metadata["networks"] == 5

@@ -53,7 +53,7 @@ def command(
 
     fitted = load_model(model)
     source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
-    known = fitted.facts.get("source")
+    known = fitted.metadata.get("source")
     if isinstance(known, dict) and (data is None or known.get("data") == source.to_json()["data"]):
         try:
             trained_on = Source(**known, root=data_root)

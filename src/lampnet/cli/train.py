@@ -117,7 +117,7 @@ def _train(asked: Run, out: Path, how: dict[str, bool], quiet: bool) -> int:
                 again = shlex.join(["lampnet", "train", "--out", str(out), "--resume"])
                 display.warn(f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; go on with: {again}")
             return 128 + int(stopped.signal_number)
-    display.say(f"{outcome.model.facts['status']}; the model is in {out}")
+    display.say(f"{outcome.model.metadata['status']}; the model is in {out}")
     if not quiet and team.leads:
         Console(soft_wrap=True).print(score_table("rows that were not learned from", outcome.scores))
         # All rows of a single file were learned from: there is nothing to evaluate on.

@@ -186,7 +186,7 @@ def _run_lamp(
         weights=sum(array.size for array in learned),
         bytes=sum(array.nbytes for array in learned),
         config=config.to_json(),
-        status=str(model.facts.get("status", "finished")),
+        status=str(model.metadata.get("status", "finished")),
         decisions=model.decisions,
     )
 

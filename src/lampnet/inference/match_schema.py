@@ -24,7 +24,7 @@ def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> 
     if source.named:
         return source
     encoder: Any = model.encoder
-    trained_on = model.facts.get("source")
+    trained_on = model.metadata.get("source")
     columns = trained_on.get("columns") if isinstance(trained_on, dict) else None
     roles = {role: value for role, value in columns.items() if _is_named(value)} if isinstance(columns, dict) else {}
     if encoder.kind == "columns":

@@ -27,7 +27,7 @@ from lampnet.model.lamp import LaMP, Output
 class FittedModel:
     """Encoder, stack, network and decisions of one training run.
 
-    facts holds what the model card tells: data, split, seeds, scores, times.
+    metadata holds what the model card states: data, split, seeds, scores, times.
     label_priors (L,) are the labels' shares of the training rows; a row without any node is predicted from them.
     """
 
@@ -38,7 +38,7 @@ class FittedModel:
     graph: sparse.csr_matrix | None
     network: LaMP | Ensemble
     decisions: Decisions
-    facts: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
     label_priors: np.ndarray | None = None
     #: labels and probabilities (n, L) of the rows that the decisions were chosen on, from networks and base_logits
     #: that had not learned from them: the validation rows, or all labelled rows, cross-fitted; not saved

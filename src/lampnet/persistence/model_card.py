@@ -12,7 +12,7 @@ LABELS_SHOWN = 50
 
 def model_card(model: FittedModel) -> str:
     """Markdown for the README.md of a model folder."""
-    facts, config = model.facts, model.config
+    facts, config = model.metadata, model.config
     rows = facts.get("rows", {})
     lines = [
         f"# A lampnet model for {_plain(facts.get('data', 'unnamed data'))}",

@@ -106,7 +106,7 @@ def _write(model: FittedModel, folder: Path) -> None:
     if model.label_priors is not None:
         arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
     digest = write_arrays(folder / WEIGHTS, arrays)
-    facts = dict(model.facts)
+    facts = dict(model.metadata)
     history = facts.pop("history", [])
     _write_json(folder / HISTORY, history)
     (folder / CARD).write_text(model_card(model), encoding="utf-8")

@@ -73,8 +73,8 @@ class SavedEstimator:
     @classmethod
     def read(cls, model: FittedModel) -> SavedEstimator:
         """What `to_json` wrote, or a sensible start for a model that the command line trained."""
-        kept = model.facts.get("estimator", {})
-        epochs = model.facts.get("epochs", 0)
+        kept = model.metadata.get("estimator", {})
+        epochs = model.metadata.get("epochs", 0)
         if not isinstance(kept, dict) or type(epochs) is not int or epochs < 0:
             raise ModelFolderError("what it says of the estimator or the epochs is no proper data")
         classes = _classes(kept, model.label_names)

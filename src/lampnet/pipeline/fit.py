@@ -160,7 +160,7 @@ def _fit(
             decisions=choose_decisions(known, proba, seed=seed),
             label_priors=priors,
         )
-        model.facts = {"data": train.name, "rows": plan.rows} | run_metadata(model, told, known, proba)
+        model.metadata = {"data": train.name, "rows": plan.rows} | run_metadata(model, told, known, proba)
         model.valid_truth, model.valid_proba = known, proba
         if plan.refit is not None:
             say("fitting the opinions again on training and validation rows")

@@ -112,7 +112,7 @@ def _fit(
         model.decisions = choose_decisions(truth, proba, seed=seed)
         rows = {"train": len(train), "valid": len(valid)}
         facts: dict[str, Any] = {"data": prepared.name, "rows": rows}
-        model.facts = facts | run_metadata(model, [progress], truth, proba)
+        model.metadata = facts | run_metadata(model, [progress], truth, proba)
         return model
 
     try:

@@ -185,7 +185,7 @@ def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool, ke
 
 def _save(model: FittedModel, run: Run, columns: dict[str, Any], folder: Path) -> None:
     # What was guessed is kept too: a file of other rows might be taken for something else.
-    model.facts["source"] = run.source.to_json() | {"columns": columns}
+    model.metadata["source"] = run.source.to_json() | {"columns": columns}
     save_model(model, folder)
 
 

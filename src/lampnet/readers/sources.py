@@ -47,7 +47,7 @@ class Source:
         return self.data in NAMES
 
     def to_json(self) -> dict[str, Any]:
-        """Plain data for the facts of a model; paths made absolute, so that they hold elsewhere."""
+        """Plain data for the metadata of a model; paths made absolute, so that they hold elsewhere."""
         data = self.data if self.named else str(Path(self.data).resolve())
         labels = None if self.labels is None else str(Path(self.labels).resolve())
         return {"data": data, "labels": labels, "columns": dict(self.columns), "on_bad_row": self.on_bad_row}

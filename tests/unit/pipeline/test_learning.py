@@ -108,7 +108,7 @@ def test_a_seed_repeats_a_run_and_another_seed_does_not() -> None:
     )
     for a, b in zip(first.network.parameters(), second.network.parameters(), strict=True):
         assert torch.equal(a, b)
-    assert first.facts["valid_scores"] == second.facts["valid_scores"]
+    assert first.metadata["valid_scores"] == second.metadata["valid_scores"]
     assert any(
         not torch.equal(a, b) for a, b in zip(first.network.parameters(), other.network.parameters(), strict=True)
     )

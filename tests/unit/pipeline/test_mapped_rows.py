@@ -117,7 +117,7 @@ def test_rows_outside_the_sample_are_judged_by_a_model_that_never_saw_them(
 def test_a_model_trains_from_mapped_rows_and_predicts_raw_ones(folder: Path) -> None:
     model = fit_mapped(open_prepared(folder), CONFIG)
     proba = model.proba(["red fox", "green sea"])
-    assert model.facts["rows"] == {"train": 135, "valid": 15}
+    assert model.metadata["rows"] == {"train": 135, "valid": 15}
     assert proba[0, 0] > 0.5 > proba[1, 0]
     assert proba[1, 1] > 0.5 > proba[0, 1]
 
