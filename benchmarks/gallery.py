@@ -93,7 +93,8 @@ def main() -> None:
         files = write_pictures(chosen, given.out, name, formats=("png",))
         seconds = time.perf_counter() - started
         note = {"title": describe(name).title, "row": chosen.id, "kind": chosen.input["kind"], "rule": chosen.rule,
-                "train_rows": model.metadata["rows"]["train"], "epochs": model.metadata["epochs"], "seed": SEED}  # fmt: skip
+                "train_rows": model.metadata["rows"]["train"], "epochs": model.metadata["epochs"],
+                "seed": SEED}  # fmt: skip
         (given.out / f"{name}.json").write_text(json.dumps(note, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         for file in files:
             print(f"  {file.name}: {file.stat().st_size // 1024} KB", flush=True)
