@@ -40,7 +40,7 @@ def test_train_leaves_a_model_folder(trained: Path) -> None:
     assert {"weights.safetensors", "model.json", "README.md", "history.json"} <= there
     history = json.loads((trained / "model" / "history.json").read_text())
     assert [(record["network"], record["epoch"]) for record in history] == [(n, e) for n in range(1, 6) for e in (0, 1)]
-    assert "60 training rows; a committee of 5 networks" in (trained / "model" / "README.md").read_text()
+    assert "60 training rows; a cross-fitted ensemble of 5 networks" in (trained / "model" / "README.md").read_text()
     assert not list(trained.glob(".model*")), "nothing temporary is left"
 
 

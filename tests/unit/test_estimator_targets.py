@@ -237,7 +237,6 @@ def test_parameters_that_are_no_plain_data_are_left_out(tmp_path: Path) -> None:
     ("place", "value"),
     [
         (("estimator",), []),
-        (("estimator", "metric"), []),
         (("estimator", "params", "metric"), []),
         (("estimator", "params", "metric"), "f1"),
         (("estimator", "params", "width"), "many"),
@@ -270,23 +269,10 @@ def test_parameters_that_are_no_plain_data_are_left_out(tmp_path: Path) -> None:
 def test_a_forged_folder_is_refused(place: tuple[str, ...], value: Any, fitted: LaMPClassifier, tmp_path: Path) -> None:
     folder = fitted.save(tmp_path / "model")
     data = json.loads((folder / "model.json").read_text())
-    entry = data["facts"]
+    entry = data["metadata"]
     for key in place[:-1]:
         entry = entry[key]
     entry[place[-1]] = value
-    if place == ("estimator", "metric"):
-        del data["facts"]["estimator"]["params"]["metric"]
     (folder / "model.json").write_text(json.dumps(data))
     with pytest.raises(ModelFolderError, match="is damaged"):
         LaMPClassifier.load(folder)
-
-
-def test_folders_of_older_versions_still_load(fitted: LaMPClassifier, tmp_path: Path) -> None:
-    folder = fitted.save(tmp_path / "model")
-    data = json.loads((folder / "model.json").read_text())
-    kept = data["facts"]["estimator"]
-    data["facts"]["estimator"] = {key: kept[key] for key in ("classes", "single", "sparse", "metric", "feature_names")}
-    (folder / "model.json").write_text(json.dumps(data))
-    loaded = LaMPClassifier.load(folder)
-    assert loaded.classes_.tolist() == [0, 1, 2]
-    assert loaded.score(X, Y) == fitted.score(X, Y)

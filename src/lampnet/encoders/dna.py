@@ -41,8 +41,9 @@ class MotifNodes(nn.Module):
         nn.init.zeros_(self.convolution.bias)
         left = (filter_bases - 1) // 2
         self.margins = (left, filter_bases - 1 - left)
-        table = torch.cat([torch.eye(4), torch.full((1, 4), 0.25)])
-        self.register_buffer("one_hot", table, persistent=False)
+        # From NumPy, so that it has its values where a network is built without memory, to be loaded.
+        table = np.concatenate([np.eye(4, dtype=np.float32), np.full((1, 4), 0.25, dtype=np.float32)])
+        self.register_buffer("one_hot", torch.from_numpy(table), persistent=False)
 
     def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         assert batch.vectors_BSF is not None

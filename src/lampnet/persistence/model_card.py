@@ -12,10 +12,9 @@ LABELS_SHOWN = 50
 
 def model_card(model: FittedModel) -> str:
     """Markdown for the README.md of a model folder."""
-    facts, config = model.metadata, model.config
-    rows = facts.get("rows", {})
+    metadata, config = model.metadata, model.config
     lines = [
-        f"# A lampnet model for {_plain(facts.get('data', 'unnamed data'))}",
+        f"# A lampnet model for {_plain(metadata.get('data', 'unnamed data'))}",
         "",
         "Predicts sets of labels by Label Message Passing. Load it with `LaMPClassifier.load(folder)` or use",
         "`lampnet predict`, `lampnet evaluate` and `lampnet explain` on the folder. Loading executes no code.",
@@ -23,25 +22,25 @@ def model_card(model: FittedModel) -> str:
         "## Data",
         "",
         f"- rows of kind `{model.encoder.kind}`; {len(model.label_names)} labels",
-        _rows(rows, facts.get("networks", 1)),
-        f"- split and start were drawn with seed {config.training.seed}",
+        _rows(metadata.get("rows", {}), metadata.get("networks", 1)),
+        f"- seed {config.training.seed} for the split and the initial weights",
         "",
         "## Training",
         "",
         f"- preset `{_plain(config.preset_name)}`, label graph `{_plain(config.label_graph)}`, width "
         f"{config.model.width}, {config.model.steps} steps, {config.model.heads} heads, "
         f"feature steps {config.model.feature_steps}, base learners: {', '.join(config.model.base_learners) or 'none'}",
-        f"- {facts.get('epochs', '?')} epochs in {facts.get('minutes', '?')} minutes "
-        f"({_plain(facts.get('status', 'finished'))}); the best was epoch {facts.get('best_epoch', '?')} by "
-        f"{_plain(config.training.metric)} on rows that were not learned from",
-        f"- {facts.get('weights', '?')} weights",
+        f"- {metadata.get('epochs', '?')} epochs in {metadata.get('minutes', '?')} minutes "
+        f"({_plain(metadata.get('status', 'finished'))}); the best was epoch {metadata.get('best_epoch', '?')} by "
+        f"{_plain(config.training.metric)} on held-out rows",
+        f"- {metadata.get('weights', '?')} weights",
         "",
-        "## Scores on rows that were not learned from, and the decisions chosen there",
+        "## Scores on held-out rows, and the decision rules chosen there",
         "",
-        "| metric | score at the threshold | threshold | best decision |",
+        "| metric | score at the threshold | threshold | best decision rule |",
         "|---|---|---|---|",
     ]
-    scores = facts.get("valid_scores", {})
+    scores = metadata.get("valid_scores", {})
     for metric in METRICS:
         score, rule = scores.get(metric), model.decisions.paper[metric]
         shown = f"{score:.4f}" if isinstance(score, float) else "?"
@@ -50,10 +49,10 @@ def model_card(model: FittedModel) -> str:
         "",
         "## Limits",
         "",
-        "- The thresholds were chosen on the rows of the scores above, which are a little too good therefore:",
-        "  measure on rows that were never used with `lampnet evaluate`.",
-        "- A label that the training rows did not have cannot be predicted; a rare one is predicted poorly.",
-        "- Probabilities follow the label priors of the training rows; where those differ, choose new decisions.",
+        "- The thresholds were chosen on the same held-out rows as the scores above, so these scores are slightly",
+        "  optimistic. Measure on rows that were never used with `lampnet evaluate`.",
+        "- A label without training rows cannot be predicted; a rare one is predicted poorly.",
+        "- Probabilities follow the label priors of the training rows; where those differ, choose new decision rules.",
         "- Attention shows what the network read, which is not always why it decided.",
         "",
         "## Labels",
@@ -69,13 +68,13 @@ def _rows(rows: Any, networks: Any) -> str:
     if networks == 1:
         return f"- {rows.get('train', '?')} training and {rows.get('valid', '?')} validation rows; no test row was used"
     return (
-        f"- {rows.get('train', '?')} training rows; a committee of {networks} networks, each of which learned from all "
-        "but one part of them and was checked on that part; no test row was used"
+        f"- {rows.get('train', '?')} training rows; a cross-fitted ensemble of {networks} networks, each trained on all "
+        "but one fold and scored on that fold; no test row was used"
     )
 
 
 def _plain(value: Any) -> str:
-    """Names come from strangers' files: one line, no markup.
+    """Names come from untrusted files: one line, no markup.
 
     >>> _plain("a`b|<i>")
     'a b i'

@@ -2,14 +2,14 @@
 
 ==================== ==========================================================================
 weights.safetensors  all numbers: `network.*`, `encoder.*`, `stack.*`, `graph.*`, `label_priors`
-model.json           format version, settings, label names, encoder, decisions, facts, digest
+model.json           format version, settings, label names, encoder, decisions, metadata, digest
 README.md            the model card
-history.json         one record an epoch
+history.json         one record per epoch
 checkpoints/         what `lampnet train --resume` continues from (written by the training)
 ==================== ==========================================================================
 
-A folder is written beside its place and renamed, so nothing half-written is left; into a folder
-that exists (a training's), the files are moved one by one, `model.json` last.
+A new folder is written under a temporary name and renamed, so it is never half-written. Into an
+existing folder the files are moved one by one, `model.json` last.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from lampnet.base_learners.restore import restore_stack
@@ -39,7 +40,7 @@ from lampnet.persistence.model_card import model_card
 from lampnet.persistence.tensor_file import Entry, read_arrays, read_header, write_arrays
 
 FORMAT = "lampnet-model"
-VERSION = 1
+VERSION = 2
 WEIGHTS, MODEL, CARD, HISTORY, CHECKPOINTS = (
     "weights.safetensors",
     "model.json",
@@ -48,11 +49,11 @@ WEIGHTS, MODEL, CARD, HISTORY, CHECKPOINTS = (
     "checkpoints",
 )
 MAX_JSON = 500_000_000
-_PARTS = ("config", "label_names", "encoder", "decisions", "facts", "weights_sha256")
+_PARTS = ("config", "label_names", "encoder", "decisions", "metadata", "weights_sha256")
 
 
 def save_model(model: FittedModel, folder: str | Path) -> Path:
-    """Write a model folder; an older model there is replaced, any other folder is left alone."""
+    """Write a model folder. A model that is there already is replaced; any other folder is left alone."""
     folder = Path(folder)
     check_target(folder)
     try:
@@ -66,7 +67,7 @@ def save_model(model: FittedModel, folder: str | Path) -> Path:
             fresh.chmod(0o755)  # mkdtemp's folders are private, a model is not
             os.rename(fresh, folder)
         else:
-            for name in (WEIGHTS, CARD, HISTORY, MODEL):  # model.json is what makes the folder a model: last
+            for name in (WEIGHTS, CARD, HISTORY, MODEL):  # model.json last: without it the folder is no model
                 os.replace(fresh / name, folder / name)
     except OSError as fault:
         raise _unwritable(folder, fault) from None
@@ -76,7 +77,7 @@ def save_model(model: FittedModel, folder: str | Path) -> Path:
 
 
 def check_target(folder: str | Path) -> None:
-    """Refuse to write over anything that is not a model or a training of lampnet's."""
+    """Refuse to write over anything but a lampnet model or an unfinished training."""
     folder = Path(folder)
     if folder.exists() and not folder.is_dir():
         raise ModelFolderError(f"{folder} is a file; give the name of a folder for the model")
@@ -102,13 +103,11 @@ def _write(model: FittedModel, folder: Path) -> None:
     if model.graph is not None:
         graph = sparse.csr_matrix(model.graph)
         graph.sort_indices()
-        arrays |= {"graph.starts": graph.indptr.astype(np.int64), "graph.hears": graph.indices.astype(np.int64)}
-    if model.label_priors is not None:
-        arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
+        arrays |= {"graph.offsets": graph.indptr.astype(np.int64), "graph.sources": graph.indices.astype(np.int64)}
+    arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
     digest = write_arrays(folder / WEIGHTS, arrays)
-    facts = dict(model.metadata)
-    history = facts.pop("history", [])
-    _write_json(folder / HISTORY, history)
+    metadata = dict(model.metadata)
+    _write_json(folder / HISTORY, metadata.pop("history", []))
     (folder / CARD).write_text(model_card(model), encoding="utf-8")
     _write_json(
         folder / MODEL,
@@ -119,7 +118,7 @@ def _write(model: FittedModel, folder: Path) -> None:
             "label_names": list(model.label_names),
             "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
             "decisions": model.decisions.to_json(),
-            "facts": facts,
+            "metadata": metadata,
             "weights_sha256": digest,
         },
     )
@@ -187,58 +186,57 @@ def _train_into(folder: Path, what: str = "DATA") -> str:
 
 def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     config = Config.from_json(data["config"])
-    names, digest, facts = data["label_names"], data["weights_sha256"], data["facts"]
+    names, digest, metadata = data["label_names"], data["weights_sha256"], data["metadata"]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
         raise ModelFolderError(f"{folder / MODEL}: the label names must be a list of texts")
     if len(set(names)) != len(names):
         raise ModelFolderError(f"{folder / MODEL}: a label name occurs twice")
-    if not isinstance(digest, str) or not isinstance(facts, dict):
-        raise ModelFolderError(f"{folder / MODEL}: the digest or the facts are damaged")
+    if not isinstance(digest, str) or not isinstance(metadata, dict):
+        raise ModelFolderError(f"{folder / MODEL}: the digest or the metadata is damaged")
+    described = data["encoder"] if isinstance(data["encoder"], dict) else {}
+    kind, state = described.get("kind"), described.get("state")
+    if not isinstance(kind, str) or not isinstance(state, dict):
+        raise ModelFolderError(f"{folder / MODEL}: the encoder's description is damaged")
     decisions = Decisions.from_json(data["decisions"], len(names))
     header = read_header(folder / WEIGHTS)
     _check_size(folder, config, len(names), header)
     arrays = read_arrays(folder / WEIGHTS, header, digest)
-    described = data["encoder"]
-    if not isinstance(described, dict) or not isinstance(described.get("kind"), str):
-        raise ModelFolderError(f"{folder / MODEL}: the encoder's description is damaged")
-    own = _under(arrays, "encoder.")
-    encoder = _restored(lambda: restore_encoder(described["kind"], config.input, described.get("state", {}), own))
-    stack = _restored(
-        lambda: (
-            restore_stack(config.model.base_learners, _under(arrays, "stack."), len(names))
-            if config.model.base_learners
-            else None
-        )
-    )
+    encoder = _restored(lambda: restore_encoder(kind, config.input, state, _under(arrays, "encoder.")))
+    stack = None
+    if config.model.base_learners:
+        stack = _restored(lambda: restore_stack(config.model.base_learners, _under(arrays, "stack."), len(names)))
     graph = _graph(config, len(names), arrays)
-    state = _under(arrays, "network.")
-    with torch.device("meta"), _Unfilled():  # shapes without memory
-        wanted = _restored(lambda: build_network(config, len(names), encoder, graph).state_dict())
-    _compare(folder, {name: tuple(tensor.shape) for name, tensor in wanted.items()}, state)
-    network = build_network(config, len(names), encoder, graph)
-    network.load_state_dict({name: torch.from_numpy(array) for name, array in state.items()})
-    network.eval()
-    facts = facts | {"history": _history(folder)}
-    shares = arrays.get("label_priors")
-    if shares is not None and (shares.shape != (len(names),) or not ((shares > 0) & (shares < 1)).all()):
-        raise ModelFolderError(f"{folder} is damaged: its label priors are no shares of the labels")
-    return FittedModel(config, tuple(names), encoder, stack, graph, network, decisions, facts, shares)
+    with torch.device("meta"), _Unfilled():  # shapes without memory: the stored weights are put in below
+        network = _restored(lambda: build_network(config, len(names), encoder, graph))
+    network.load_state_dict(_weights(folder, network.state_dict(), _under(arrays, "network.")), assign=True)
+    priors = arrays.get("label_priors")
+    if priors is None or priors.shape != (len(names),) or not ((priors > 0) & (priors < 1)).all():
+        raise ModelFolderError(f"{folder} is damaged: it needs one prior between 0 and 1 for each label")
+    metadata = metadata | {"history": _history(folder)}
+    return FittedModel(config, tuple(names), encoder, stack, graph, network.eval(), decisions, metadata, priors)
 
 
 class _Unfilled(TorchFunctionMode):
-    """Tensors without memory are neither filled nor scaled: torch would load its compiler for that, for seconds."""
+    """Skips filling and scaling tensors on the meta device, for which torch would load its compiler, for seconds.
+
+    Tensors with memory (a pretrained transformer) are made as usual.
+    """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if getattr(func, "__module__", "") == "torch.nn.init":
-            return args[0] if args else kwargs["tensor"]
-        if func is torch.Tensor.mul and isinstance(args[1], float):
+            tensor = args[0] if args else kwargs["tensor"]
+            if tensor.is_meta:
+                return tensor
+        if func is torch.Tensor.mul and isinstance(args[1], float) and args[0].is_meta:
             return args[0]
-        return (torch.empty if func is torch.randn else func)(*args, **kwargs)
+        if func is torch.randn and kwargs.get("device") is None:
+            func = torch.empty
+        return func(*args, **kwargs)
 
 
 def _restored(make: Any) -> Any:
-    """What `make` returns; the many ways in which forged numbers fail become one error."""
+    """What `make` returns. Forged numbers fail in many ways; all of them become one error."""
     try:
         return make()
     except LampnetError:
@@ -272,35 +270,38 @@ def _check_size(folder: Path, config: Config, n_labels: int, header: Mapping[str
         )
 
 
-def _compare(folder: Path, wanted: Mapping[str, tuple[int, ...]], state: Mapping[str, np.ndarray]) -> None:
-    for name, shape in wanted.items():
-        if name not in state:
+def _weights(folder: Path, wanted: Mapping[str, Tensor], stored: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """The stored weights as tensors, checked against the shapes and types that the network needs."""
+    weights = {name: torch.from_numpy(array).clone() for name, array in stored.items()}
+    for name, tensor in wanted.items():
+        if name not in weights:
             raise ModelFolderError(f"{folder} is damaged: the weights {name!r} are missing")
-        if state[name].shape != shape or state[name].dtype.kind != "f":
+        found = weights[name]
+        if (found.shape, found.dtype) != (tensor.shape, tensor.dtype):
             raise ModelFolderError(
-                f"{folder} is damaged: the weights {name!r} have shape {state[name].shape}, expected {shape}"
+                f"{folder} is damaged: the weights {name!r} have shape {tuple(found.shape)} and type {found.dtype}, "
+                f"expected {tuple(tensor.shape)} and {tensor.dtype}"
             )
-    extra = sorted(set(state) - set(wanted))
+    extra = sorted(set(weights) - set(wanted))
     if extra:
         raise ModelFolderError(f"{folder} is damaged: the weights {extra[0]!r} belong to no part of this model")
+    return weights
 
 
 def _graph(config: Config, n_labels: int, arrays: Mapping[str, np.ndarray]) -> sparse.csr_matrix | None:
     if config.label_graph in ("full", "edgeless"):
         return None
-    starts, hears = arrays.get("graph.starts"), arrays.get("graph.hears")
-    if starts is None or hears is None:
+    offsets, sources = arrays.get("graph.offsets"), arrays.get("graph.sources")
+    if offsets is None or sources is None:
         raise ModelFolderError(f"the label graph {config.label_graph!r} is announced, but its edges are missing")
-    ordered = (
-        starts.dtype == np.int64 and starts.shape == (n_labels + 1,) and starts[0] == 0 and (np.diff(starts) >= 0).all()
-    )
-    if not ordered or starts[-1] != len(hears) or hears.dtype != np.int64 or hears.ndim != 1:
+    rising = offsets.dtype == np.int64 and offsets.shape == (n_labels + 1,) and (np.diff(offsets, prepend=0) >= 0).all()
+    if not rising or offsets[0] or offsets[-1] != len(sources) or sources.dtype != np.int64 or sources.ndim != 1:
         raise ModelFolderError("the label graph of this model is damaged")
-    if len(hears) and (hears.min() < 0 or hears.max() >= n_labels):
+    if len(sources) and (sources.min() < 0 or sources.max() >= n_labels):
         raise ModelFolderError("the label graph of this model names labels that do not exist")
-    graph = sparse.csr_matrix((np.ones(len(hears), dtype=bool), hears, starts), shape=(n_labels, n_labels))
+    graph = sparse.csr_matrix((np.ones(len(sources), dtype=bool), sources, offsets), shape=(n_labels, n_labels))
     if not graph.diagonal().all():
-        raise ModelFolderError("the label graph of this model is damaged: a label does not hear itself")
+        raise ModelFolderError("the label graph of this model is damaged: a label has no edge to itself")
     graph.sort_indices()
     return graph
 

@@ -1,6 +1,6 @@
 """What a model folder keeps of a `LaMPClassifier` beside its model: labels, the form of y, parameters, names.
 
-It lies in `model.json` under facts, estimator. Folders come from strangers, so all of it is checked.
+It lies in `model.json` under metadata, estimator. Folders are untrusted, so all of it is checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SavedEstimator:
     params         the constructor's parameters that are plain data
     feature_names  where X had names
     n_features     of word sets, vectors and tables; None for other kinds
-    epochs         how long the training was
+    epochs         how many epochs the training had
     """
 
     classes: np.ndarray
@@ -65,33 +65,34 @@ class SavedEstimator:
             "classes": classes,
             "class_type": kind,
             **asdict(self.form),
-            "metric": self.params["metric"],  # where older versions of lampnet look for it
             "params": {name: value for name, value in params.items() if value is not _plain},
             "feature_names": list(self.feature_names),
         }
 
     @classmethod
     def read(cls, model: FittedModel) -> SavedEstimator:
-        """What `to_json` wrote, or a sensible start for a model that the command line trained."""
-        kept = model.metadata.get("estimator", {})
-        epochs = model.metadata.get("epochs", 0)
-        if not isinstance(kept, dict) or type(epochs) is not int or epochs < 0:
-            raise ModelFolderError("what it says of the estimator or the epochs is no proper data")
-        classes = _classes(kept, model.label_names)
-        count = feature_count(model)
-        # Models trained by the command line have the names of their tables' columns.
-        default = list(getattr(model.encoder, "names", ())) if model.encoder.kind == "columns" and not kept else []
-        names = kept.get("feature_names", default)
+        """What `to_json` wrote; for a model that the command line trained, its own labels and settings."""
+        saved, epochs, count = model.metadata.get("estimator"), model.metadata.get("epochs"), feature_count(model)
+        if type(epochs) is not int or epochs < 0:
+            raise ModelFolderError("its number of epochs is no whole number")
+        if saved is None:
+            encoder: Any = model.encoder
+            params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
+            columns = tuple(encoder.names) if encoder.kind == "columns" else ()
+            labels = np.array(model.label_names, dtype=object)
+            return cls(labels, Form(named=True), params, columns, count, epochs)
+        if not isinstance(saved, dict):
+            raise ModelFolderError("the description of its estimator is no JSON object")
+        names = saved.get("feature_names")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise ModelFolderError("its feature names are no list of texts")
         if names and len(names) != count:
             raise ModelFolderError(f"it has {len(names)} feature names for {count} features")
-        # In folders without this entry only the labels of sets and named tables are texts.
-        named = all(isinstance(label, str) for label in classes.tolist())
-        said = {part.name: kept.get(part.name, named and part.name == "named") for part in fields(Form)}
-        if not all(isinstance(value, bool) for value in said.values()):
-            raise ModelFolderError("what it says of the form of y is neither true nor false")
-        return cls(classes, Form(**said), _params(kept, model), tuple(names), count, epochs)
+        form = {part.name: saved.get(part.name) for part in fields(Form)}
+        if not all(isinstance(value, bool) for value in form.values()):
+            raise ModelFolderError("its description of the form of y is neither true nor false")
+        classes = _classes(saved, model.label_names)
+        return cls(classes, Form(**form), _params(saved), tuple(names), count, epochs)
 
 
 def feature_count(model: FittedModel) -> int | None:
@@ -102,13 +103,12 @@ def feature_count(model: FittedModel) -> int | None:
     return len(encoder.names) if encoder.kind in ("wordset", "columns") else None
 
 
-def _classes(kept: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarray:
-    classes = kept.get("classes", list(label_names))
-    sound = isinstance(classes, list) and all(type(label) in (bool, int, float, str) for label in classes)
-    if not sound or tuple(map(str, classes)) != label_names:
+def _classes(saved: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarray:
+    classes, kind = saved.get("classes"), saved.get("class_type")
+    if not isinstance(classes, list) or not all(type(label) in (bool, int, float, str) for label in classes):
+        raise ModelFolderError("its classes are no list of texts and numbers")
+    if tuple(map(str, classes)) != label_names:
         raise ModelFolderError("its classes are not its label names")
-    older = "int64" if {type(label) for label in classes} == {int} else "object"
-    kind = kept.get("class_type", older)
     if kind not in (*_NUMBERS, "str", "object"):
         raise ModelFolderError("the type of its classes is not known")
     try:
@@ -120,14 +120,13 @@ def _classes(kept: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarra
     return array
 
 
-def _params(kept: Mapping[str, Any], model: FittedModel) -> dict[str, Any]:
-    params = kept.get("params", {"input_kind": model.encoder.kind})
+def _params(saved: Mapping[str, Any]) -> dict[str, Any]:
+    params = saved.get("params")
     if not isinstance(params, dict):
         raise ModelFolderError("the estimator's parameters are no JSON object")
-    params = {"metric": kept.get("metric", model.config.training.metric)} | params
     for name, types in _TYPES.items():
         if name in params and not isinstance(params[name], types):
-            raise ModelFolderError(f"the estimator's parameter {name} is of no proper type")
+            raise ModelFolderError(f"the estimator's parameter {name} has the wrong type")
     for name, known in (("metric", tuple(METRICS)), ("input_kind", ("auto", *KINDS))):
         if params.get(name, known[0]) not in known:
             raise ModelFolderError(f"the estimator's parameter {name} is none of {', '.join(known)}")
@@ -135,7 +134,7 @@ def _params(kept: Mapping[str, Any], model: FittedModel) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON data; this function itself where it is none (a RandomState).
+    """A parameter as JSON data; this function itself where that cannot be (a RandomState).
 
     >>> _plain({"a": (1, np.float64(2))}), _plain(np.array([[0, 1]])), _plain({1, 2}) is _plain
     ({'a': [1, 2.0]}, [[0, 1]], True)

@@ -1,7 +1,7 @@
 """Named arrays in one safetensors file, checked before anything is allocated.
 
-A file from a stranger may claim anything: the header is read first, every name, type, shape and
-place is checked against the file's real size, and only then are the numbers read.
+An untrusted file may claim anything. The header is read first; every name, type, shape and offset
+is checked against the file's real size, and only then are the numbers read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def read_header(path: Path) -> dict[str, Entry]:
-    """What the file holds, each claim checked against the file's size."""
+    """What the file holds; each entry is checked against the file's size."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -89,13 +89,13 @@ def read_header(path: Path) -> dict[str, Entry]:
     header.pop("__metadata__", None)
     room = size - 8 - length
     entries = {name: _entry(path, name, claim, room) for name, claim in header.items()}
-    place = 0
+    end = 0
     for entry in sorted(entries.values(), key=lambda e: (e.begin, e.end)):
-        if entry.begin != place:
+        if entry.begin != end:
             raise ModelFolderError(f"{path} is damaged: its arrays overlap or leave gaps")
-        place = entry.end
-    if place != room:
-        raise ModelFolderError(f"{path} is damaged: {room:,} bytes of arrays are there, {place:,} were announced")
+        end = entry.end
+    if end != room:
+        raise ModelFolderError(f"{path} is damaged: {room:,} bytes of arrays are there, {end:,} were announced")
     return entries
 
 
@@ -112,7 +112,7 @@ def _entry(path: Path, name: str, claim: Any, room: int) -> Entry:
     if not _whole(shape) or len(shape) > MAX_AXES:
         raise damaged("no proper shape")
     if not _whole(offsets) or len(offsets) != 2 or not offsets[0] <= offsets[1] <= room:
-        raise damaged("a place outside the file")
+        raise damaged("offsets outside the file")
     dtype = DTYPES[claim["dtype"]]
     if math.prod(shape) * dtype.itemsize != offsets[1] - offsets[0]:
         raise damaged("a shape that does not match its bytes")

@@ -86,9 +86,9 @@ def test_a_model_may_replace_a_model_and_nothing_is_left_behind(model: FittedMod
     assert np.array_equal(load_model(copy).proba(WORDS), model.proba(WORDS))
 
 
-def test_the_card_tells_data_scores_thresholds_and_limits_without_markup_of_strangers(folder: Path) -> None:
+def test_the_card_states_data_scores_thresholds_and_limits_without_untrusted_markup(folder: Path) -> None:
     card = (folder / "README.md").read_text(encoding="utf-8")
-    for part in ("## Data", "## Scores", "## Limits", "threshold", "seed 0", "50 training", "committee of 5"):
+    for part in ("## Data", "## Scores", "## Limits", "threshold", "seed 0", "50 training", "ensemble of 5"):
         assert part in card
     assert "<o>" not in card
     assert "`b c`" in card
@@ -123,6 +123,7 @@ def edited(copy: Path, change: object) -> Path:
     ("change", "sentence"),
     [
         (lambda d: d.update(version=99), "format version 99"),
+        (lambda d: d.update(version=1), "format version 1, this lampnet reads 2"),
         (lambda d: d.update(format="other"), "does not describe a lampnet model"),
         (lambda d: d.pop("decisions"), "lacks 'decisions'"),
         (lambda d: d["label_names"].append("more"), "labels of width"),
