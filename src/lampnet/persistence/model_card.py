@@ -68,8 +68,8 @@ def _rows(rows: Any, networks: Any) -> str:
     if networks == 1:
         return f"- {rows.get('train', '?')} training and {rows.get('valid', '?')} validation rows; no test row was used"
     return (
-        f"- {rows.get('train', '?')} training rows; a cross-fitted ensemble of {networks} networks, each trained on all "
-        "but one fold and scored on that fold; no test row was used"
+        f"- {rows.get('train', '?')} training rows; a cross-fitted ensemble of {networks} networks, each trained on "
+        "all but one fold and scored on that fold; no test row was used"
     )
 
 
