@@ -88,7 +88,7 @@ class SavedEstimator:
             raise ModelFolderError("its feature names are no list of texts")
         if names and len(names) != count:
             raise ModelFolderError(f"it has {len(names)} feature names for {count} features")
-        form = {part.name: saved.get(part.name) for part in fields(Form)}
+        form: dict[str, Any] = {part.name: saved.get(part.name) for part in fields(Form)}
         if not all(isinstance(value, bool) for value in form.values()):
             raise ModelFolderError("its description of the form of y is neither true nor false")
         classes = _classes(saved, model.label_names)
