@@ -22,7 +22,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit
 
-from lampnet.base_learners.stack import stacked
+from lampnet.base_learners.stack import vstack_features
 from lampnet.baselines import REGISTRY, Entry
 from lampnet.baselines.linear import platt
 from lampnet.baselines.rows import check_labels
@@ -119,7 +119,7 @@ def libmultilabel(material: Material) -> dict[str, Any]:
     began = time.perf_counter()
     C = climb(score, STRENGTHS, start=1.0)
     np.random.seed(material.seed)  # noqa: NPY002 - its folds are drawn from NumPy's global state
-    X, Y = stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
+    X, Y = vstack_features([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
     model = train_thresholding(_Labels(Y), X, options=_options(C), verbose=False)
     minutes = (time.perf_counter() - began + encoded.fit_seconds) / 60
     named = np.asarray(model.predict_values(encoded.test)) > 0

@@ -65,7 +65,7 @@ def main() -> None:
         evidence = Stack(("linear", "knn"))
         own = evidence.fit(X, Y, 0, fold_numbers(cut, FOLDS, 0, serially_correlated) if serially_correlated else None)
         weigh = weighing(own, Y)
-        proba, later = expit(weigh(own)), expit(weigh(evidence.of(later_X)))
+        proba, later = expit(weigh(own)), expit(weigh(evidence.logits(later_X)))
         rules = choose_decisions(Y, proba).best
         found[way] = {
             "out-of-fold": {m: round(float(METRICS[m](Y, rules[m].apply(proba))), 4) for m in SCORES},

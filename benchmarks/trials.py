@@ -138,11 +138,11 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     | FOREST
     | {
         "linear, neighbours and a forest that sees few features a split": other(
-            "forest", forest_opinion, FEATURES_A_SPLIT=22
+            "forest", forest_opinion, FEATURES_PER_SPLIT=22
         ),
-        "linear, neighbours and a forest of 300 trees": other("forest", forest_opinion, FEWER_TREES=300),
+        "linear, neighbours and a forest of 300 trees": other("forest", forest_opinion, TREES_FOR_MANY_ROWS=300),
     },
-    "sider": ALONE | FOREST | {"a forest with larger leaves": other("forest", forest_opinion, ROWS_A_LEAF=8)},
+    "sider": ALONE | FOREST | {"a forest with larger leaves": other("forest", forest_opinion, MIN_ROWS_PER_LEAF=8)},
     "bibtex": ALONE | FOREST,
     "mediamill": ALONE | FOREST,
     "scene": ALONE | FOREST,

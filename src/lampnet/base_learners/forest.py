@@ -1,8 +1,8 @@
-"""A forest's learner: the labels of the training rows that fall into the same leaves.
+"""A random forest over all labels at once, with out-of-bag logits for the training rows.
 
-Trees are grown on a few random mixtures of the labels, so a thousand labels cost no more than thirty. A leaf
-remembers which training rows it holds, and says what share of them has each label: memory goes by rows and
-trees, not by leaves times labels.
+Trees are grown on a few random projections of the labels, so a thousand labels cost no more than thirty. A leaf
+stores which training rows it holds and predicts their label shares: memory grows with rows x trees, not with
+leaves x labels. That is why scikit-learn grows the trees but does not predict with them.
 """
 
 from __future__ import annotations
@@ -11,22 +11,24 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logit
 
+from lampnet.base_learners.protocol import Features
+from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import parts_of
 
-Features = Any  # CSR or dense (n, F)
 TREES = 200
-FEWER_TREES = 100  # for more rows than
 MANY_ROWS = 5_000
-MIXTURES = 32
-ROWS_A_LEAF = 3
-FEATURES_A_SPLIT = 100
-MOST_FEATURES = 4_000  # trees look at the features that vary most
+TREES_FOR_MANY_ROWS = 100
+LABEL_PROJECTIONS = 32
+MIN_ROWS_PER_LEAF = 3
+FEATURES_PER_SPLIT = 100
+MAX_FEATURES = 4_000  # trees see the features of the highest variance
 _BLOCK = 1024
 
 
 class ForestLearner:
-    """Random multi-label trees; training rows are judged by the trees that did not draw them.
+    """Extremely randomised multi-label trees; a training row's logits come from trees that never saw it.
 
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0]] * 20, dtype=np.float32)
     >>> Y = np.array([[0.0], [1.0]] * 20, dtype=np.float32)
@@ -45,43 +47,42 @@ class ForestLearner:
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
         if fold_n is None:
             self.refit(X, Y_nL, seed)
-            return self._logits(self._seen(X), self.nodes["leaf"] < 0)
-        self._grow(X, Y_nL, seed, _groves(fold_n))
-        drawn_nt = self.nodes["leaf"] >= 0
-        met_ft = np.stack([drawn_nt[own].any(axis=0) for _, own in parts_of(fold_n)])
-        return self._logits(self._seen(X), ~met_ft[fold_n])
+            return self._logits(self._selected(X), self.nodes["leaf"] < 0)
+        self._grow(X, Y_nL, seed, _row_subsets(fold_n))
+        in_bag_nt = self.nodes["leaf"] >= 0
+        fold_seen_ft = np.stack([in_bag_nt[own].any(axis=0) for _, own in parts_of(fold_n)])
+        return self._logits(self._selected(X), ~fold_seen_ft[fold_n])
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
         self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))])
 
-    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int, groves: list[np.ndarray]) -> None:
-        """Trees, as many in each grove, which draw from its rows only."""
-        from sklearn.ensemble import ExtraTreesRegressor  # heavy: only where a forest is asked for
+    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray]) -> None:
+        """Grow equally many trees on bootstrap samples of each subset of the rows."""
+        from sklearn.ensemble import ExtraTreesRegressor  # heavy: imported only to train a forest
 
-        known = ~np.isnan(Y_nL)
-        prior = (np.nan_to_num(Y_nL).sum(0) + 0.5) / (known.sum(0) + 1.0)
-        # An unknown label counts as its prior, so that it neither raises nor lowers a leaf's say.
-        Y = np.where(known, Y_nL, prior).astype(np.float32)
-        columns = _varying_most(X)
+        prior = label_priors(Y_nL, np.float64)
+        # An unknown label counts as its prior, so it moves a leaf's share neither up nor down.
+        Y = np.where(np.isnan(Y_nL), prior, Y_nL).astype(np.float32)
+        columns = _highest_variance(X)
         X = _dense(X, columns)
-        targets = _mixtures(Y, prior, seed)
+        targets = _projected(Y, prior, seed)
         targets = targets if targets.shape[1] > 1 else targets[:, 0]
-        trees, drawn = [], []
-        for number, rows in enumerate(groves):
+        trees, samples = [], []
+        for number, rows in enumerate(subsets):
             forest = ExtraTreesRegressor(
-                -(-(TREES if len(Y) <= MANY_ROWS else FEWER_TREES) // len(groves)),
-                min_samples_leaf=ROWS_A_LEAF,
-                max_features=_features_a_split(X.shape[1]),
+                -(-(TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS) // len(subsets)),
+                min_samples_leaf=MIN_ROWS_PER_LEAF,
+                max_features=_features_per_split(X.shape[1]),
                 bootstrap=True,
                 n_jobs=1,  # scikit-learn's threads can wipe the whole process's warning filters
                 random_state=seed + number,
             )
             forest.fit(X[rows], targets[rows])
             trees += [tree.tree_ for tree in forest.estimators_]
-            drawn += [rows[own] for own in forest.estimators_samples_]
-        drawn_nt = np.zeros((len(X), len(trees)), dtype=bool)
-        for tree, rows in enumerate(drawn):
-            drawn_nt[rows, tree] = True
+            samples += [rows[own] for own in forest.estimators_samples_]
+        in_bag_nt = np.zeros((len(X), len(trees)), dtype=bool)
+        for tree, rows in enumerate(samples):
+            in_bag_nt[rows, tree] = True
         self.nodes = {
             "offsets": np.cumsum([0] + [tree.node_count for tree in trees]).astype(np.int64),
             "left": np.concatenate([tree.children_left for tree in trees]).astype(np.int32),
@@ -91,46 +92,46 @@ class ForestLearner:
             "columns": columns,
             "prior": prior.astype(np.float32),
         }
-        # Where each training row fell in each tree that drew it, as the walk of `_leaves` finds it.
-        self.nodes["leaf"] = np.where(drawn_nt, self._leaves(X), -1).astype(np.int32)
+        # The leaf of each training row in each tree that sampled it, -1 elsewhere; found with our rounded thresholds.
+        self.nodes["leaf"] = np.where(in_bag_nt, self._leaves(X), -1).astype(np.int32)
         self.Y, self._shares = sparse.csr_matrix(Y), None
 
     def logits(self, X: Features) -> np.ndarray:
-        X = self._seen(X)
+        X = self._selected(X)
         return self._logits(X, np.ones((len(X), len(self.nodes["offsets"]) - 1), dtype=bool))
 
-    def _seen(self, X: Features) -> np.ndarray:
+    def _selected(self, X: Features) -> np.ndarray:
         return _dense(X, self.nodes["columns"])
 
-    def _logits(self, X: np.ndarray, counted_nt: np.ndarray) -> np.ndarray:
-        """Rows are judged by the trees that count for them."""
+    def _logits(self, X: np.ndarray, use_nt: np.ndarray) -> np.ndarray:
+        """Each row is predicted by the trees that `use_nt` selects for it."""
         shares, prior = self._leaf_shares(), self.nodes["prior"]
         logits = np.empty((len(X), len(prior)), dtype=np.float32)
         for first in range(0, len(X), _BLOCK):
-            counted = counted_nt[first : first + _BLOCK]
-            row, tree = np.nonzero(counted)
+            use = use_nt[first : first + _BLOCK]
+            row, tree = np.nonzero(use)
             leaf = self._leaves(X[first : first + _BLOCK])[row, tree] + self.nodes["offsets"][tree]
             ones = np.ones(len(row), dtype=np.float32)
-            picked = sparse.csr_matrix((ones, (row, leaf)), shape=(len(counted), shares.shape[0]))
+            picked = sparse.csr_matrix((ones, (row, leaf)), shape=(len(use), shares.shape[0]))
             total = np.asarray((picked @ shares).todense())
             # One vote for the prior keeps the logits finite.
-            share = np.clip((total + prior) / (counted.sum(axis=1, keepdims=True) + 1.0), 1e-4, 1 - 1e-4)
-            logits[first : first + _BLOCK] = np.log(share / (1 - share))
+            share = np.clip((total + prior) / (use.sum(axis=1, keepdims=True) + 1.0), 1e-4, 1 - 1e-4)
+            logits[first : first + _BLOCK] = logit(share)
         return logits
 
     def _leaf_shares(self) -> Any:
-        """(all nodes, L): which share of a leaf's rows has each label."""
+        """(all nodes, L): the share of a leaf's rows that has each label."""
         if self._shares is None:
             row, tree = np.nonzero(self.nodes["leaf"] >= 0)
             node = self.nodes["leaf"][row, tree] + self.nodes["offsets"][tree]
-            held = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
-            weight = (1.0 / held[node]).astype(np.float32)
-            members = sparse.csr_matrix((weight, (node, row)), shape=(len(held), self.Y.shape[0]))
+            count = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
+            weight = (1.0 / count[node]).astype(np.float32)
+            members = sparse.csr_matrix((weight, (node, row)), shape=(len(count), self.Y.shape[0]))
             self._shares = sparse.csr_matrix(members @ self.Y)
         return self._shares
 
     def _leaves(self, X: np.ndarray) -> np.ndarray:
-        """(n, trees): the leaf each row falls into, counted within its tree; all trees are walked at once."""
+        """(n, trees): the index of each row's leaf within its tree; all trees are walked at once."""
         offsets = self.nodes["offsets"][:-1]
         at = np.zeros((len(X), len(offsets)), dtype=np.int64)
         row, tree = (index.ravel() for index in np.indices(at.shape))
@@ -155,10 +156,10 @@ class ForestLearner:
         self.Y.check_format(full_check=True)
 
 
-def _groves(fold_n: np.ndarray) -> list[np.ndarray]:
-    """Rows to draw from, as many sets as there are folds: each lacks three of eight folds, in turn.
+def _row_subsets(fold_n: np.ndarray) -> list[np.ndarray]:
+    """As many subsets of the rows as there are folds; each lacks three of eight folds, in turn.
 
-    >>> [rows.tolist() for rows in _groves(np.array([0, 1, 2]))]
+    >>> [rows.tolist() for rows in _row_subsets(np.array([0, 1, 2]))]
     [[1, 2], [0, 2], [0, 1]]
     """
     folds = int(fold_n.max()) + 1
@@ -166,36 +167,38 @@ def _groves(fold_n: np.ndarray) -> list[np.ndarray]:
     return [np.flatnonzero((fold_n - number) % folds >= absent) for number in range(folds)]
 
 
-def _features_a_split(n_features: int) -> int:
+def _features_per_split(n_features: int) -> int:
     """A fifth of the features, at most a hundred, and never fewer than the usual square root.
 
-    >>> _features_a_split(72), _features_a_split(2_000), _features_a_split(40_000)
+    >>> _features_per_split(72), _features_per_split(2_000), _features_per_split(40_000)
     (15, 100, 200)
     """
-    return max(int(n_features**0.5), min(-(-n_features // 5), FEATURES_A_SPLIT), 1)
+    return max(int(n_features**0.5), min(-(-n_features // 5), FEATURES_PER_SPLIT), 1)
 
 
-def _mixtures(Y_nL: np.ndarray, prior: np.ndarray, seed: int) -> np.ndarray:
-    """What the trees try to tell apart: the labels, rare ones raised, or random mixtures of many."""
-    weighed = (Y_nL - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
-    if Y_nL.shape[1] <= MIXTURES:
-        return np.asarray(weighed)
-    mix = np.random.default_rng(seed).normal(size=(Y_nL.shape[1], MIXTURES)) / np.sqrt(MIXTURES)
-    return np.asarray(weighed @ mix)
+def _projected(Y_nL: np.ndarray, prior: np.ndarray, seed: int) -> np.ndarray:
+    """The trees' targets: the labels, scaled to similar variance, or random projections of many."""
+    standardised = (Y_nL - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
+    if Y_nL.shape[1] <= LABEL_PROJECTIONS:
+        return np.asarray(standardised)
+    projection = np.random.default_rng(seed).normal(size=(Y_nL.shape[1], LABEL_PROJECTIONS)) / np.sqrt(
+        LABEL_PROJECTIONS
+    )
+    return np.asarray(standardised @ projection)
 
 
-def _varying_most(X: Features) -> np.ndarray:
-    """Numbers of the features that trees are shown, int64, ascending: all of them, unless there are too many.
+def _highest_variance(X: Features) -> np.ndarray:
+    """Indices of the features that trees see, int64, ascending: all of them, unless there are too many.
 
-    >>> _varying_most(sparse.csr_matrix(np.eye(3))).tolist()
+    >>> _highest_variance(sparse.csr_matrix(np.eye(3))).tolist()
     [0, 1, 2]
     """
     n, n_features = X.shape
-    if n_features <= MOST_FEATURES:
+    if n_features <= MAX_FEATURES:
         return np.arange(n_features)
     squares = X.multiply(X) if sparse.issparse(X) else X * X
     variance = np.asarray(squares.sum(axis=0)).ravel() / n - (np.asarray(X.sum(axis=0)).ravel() / n) ** 2
-    return np.asarray(np.sort(np.argsort(-variance, kind="stable")[:MOST_FEATURES]))
+    return np.asarray(np.sort(np.argsort(-variance, kind="stable")[:MAX_FEATURES]))
 
 
 def _dense(X: Features, columns: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What every base learner does: fit out-of-fold, predict logits, store plain arrays."""
+"""The interface of every base learner: fit out-of-fold, predict logits, store plain arrays."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ from typing import Any, Protocol
 import numpy as np
 
 Features = Any  # CSR or dense (n, F)
-
-
 FOLDS = 8
 
 
 class BaseLearner(Protocol):
-    """One quick model: logits for all labels at once."""
+    """One quick model that predicts all labels at once."""
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
-        """Learn from all rows; return out-of-fold logits (n, L).
+        """Fit on all rows; return out-of-fold logits (n, L).
 
-        Rows of one fold have no say about each other. Without `fold_n` (n,) an learner keeps a row from judging
-        itself in its own way: random folds, leaving it out, trees that did not draw it.
+        Rows with the same `fold_n` (n,) do not influence each other's logits. Without `fold_n`, each learner leaves a
+        row out in its own way: random folds, leave-one-out, or trees whose bootstrap sample lacks the row.
         """
         ...
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
-        """Learn again, from more rows, with the settings that `fit` chose."""
+        """Fit again, on more rows, with the hyperparameters that `fit` chose."""
         ...
 
-    def logits(self, X: Features) -> np.ndarray: ...
+    def logits(self, X: Features) -> np.ndarray:
+        """Logits of new rows, float32 (n, L)."""
+        ...
 
-    def arrays(self) -> dict[str, np.ndarray]: ...
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything learned, for the model folder."""
+        ...
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None: ...
+    def restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take over what `arrays` returned."""
+        ...

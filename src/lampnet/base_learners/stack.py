@@ -1,14 +1,12 @@
-"""Cheap first opinions for every label, which the label nodes start from.
+"""Stacking: the out-of-fold logits of quick base learners, from which the label nodes start.
 
-An learner is a quick model on an input's linear features. The network must not learn to trust an
-overfitted learner, so the training rows get out-of-fold opinions: each row is judged by a model
-that never saw it. Opinions are logits, centred a label and scaled to unit spread.
+The network must not learn to trust an overfitted base learner, so training rows get out-of-fold logits: each row
+is predicted by a model that never saw it. Logits are centred per label and scaled to unit variance per learner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy import sparse
@@ -19,18 +17,18 @@ from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import BaseLearner, Features
 from lampnet.errors import ModelFolderError
 
-LEARNERS: dict[str, type[Any]] = {"linear": LinearLearner, "knn": KNNLearner, "forest": ForestLearner}
+LEARNERS: dict[str, Callable[[], BaseLearner]] = {"linear": LinearLearner, "knn": KNNLearner, "forest": ForestLearner}
 
 
 class Stack:
-    """The opinions named in the settings, on one scale.
+    """The base learners named in the settings, their logits on one scale.
 
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0]] * 10, dtype=np.float32)
     >>> Y = np.array([[0.0], [1.0]] * 10, dtype=np.float32)
     >>> stack = Stack(["linear"])
     >>> stack.fit(X, Y, seed=0).shape
     (20, 1, 1)
-    >>> bool(stack.of(X)[1, 0, 0] > stack.of(X)[0, 0, 0])
+    >>> bool(stack.logits(X)[1, 0, 0] > stack.logits(X)[0, 0, 0])
     True
     """
 
@@ -41,25 +39,24 @@ class Stack:
         self.spread = np.ones(len(self.names), dtype=np.float32)
 
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
-        """Learn every learner; return what the training rows get, out-of-fold, float32 (n, L, K)."""
+        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K)."""
         logits = np.stack([learner.fit(X, Y_nL, seed, fold_n) for learner in self.learners], axis=-1)
         self.centre = logits.mean(axis=0)
         self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
         return self._scaled(logits)
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
-        """Learn again from more rows (training and validation together, once every choice is made);
-        the scale stays, so that the network hears the opinions as it was trained to."""
+        """Fit again on more rows, once every choice is made; the scale stays the one the network was trained with."""
         for learner in self.learners:
             learner.refit(X, Y_nL, seed)
 
-    def of(self, X: Features) -> np.ndarray:
-        """What new rows get, float32 (n, L, K)."""
+    def logits(self, X: Features) -> np.ndarray:
+        """The scaled logits of new rows, float32 (n, L, K)."""
         try:
             return self._scaled(np.stack([learner.logits(X) for learner in self.learners], axis=-1))
         except (ValueError, IndexError) as fault:  # only a folder put together from two models gets here
             raise ModelFolderError(
-                f"the opinions of this model do not fit its input of {X.shape[1]} features ({fault}); train it again"
+                f"the base learners of this model do not fit its {X.shape[1]} input features ({fault}); train it again"
             ) from fault
 
     def _scaled(self, logits: np.ndarray) -> np.ndarray:
@@ -74,7 +71,7 @@ class Stack:
 
     @classmethod
     def restore(cls, names: Sequence[str], arrays: dict[str, np.ndarray]) -> Stack:
-        """Make again what `arrays` described."""
+        """The stack that `arrays` described; `restore_stack` also checks it."""
         stack = cls(names)
         try:
             stack.centre, stack.spread = arrays["centre"], arrays["spread"]
@@ -83,12 +80,12 @@ class Stack:
                 learner.restore(own)
         except KeyError as missing:
             raise ModelFolderError(
-                f"the base learners of this model lacks the array {missing}; train it again"
+                f"the base learners of this model lack the array {missing}; train it again"
             ) from None
         return stack
 
 
-def stacked(parts: Sequence[Features]) -> Features:
+def vstack_features(parts: Sequence[Features]) -> Features:
     """Feature matrices one below the other."""
     if any(sparse.issparse(part) for part in parts):
         return sparse.csr_matrix(sparse.vstack(parts))

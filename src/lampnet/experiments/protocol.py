@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.base_learners.stack import stacked
+from lampnet.base_learners.stack import vstack_features
 from lampnet.baselines import REGISTRY, baseline
 from lampnet.config import Config, folds_for
 from lampnet.data.splits import fold_numbers, parts_of
@@ -217,7 +217,7 @@ def _run_baseline(
         valid, valid_truth = model.predict_proba(encoded.valid), truth["valid"]
         tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
         if entry.input == "features":
-            X, Y = stacked([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
+            X, Y = vstack_features([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
             folds = 1 if material.labelled.serially_correlated else folds_for(len(Y))
             if folds > 1:
                 valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)

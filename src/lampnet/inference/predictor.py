@@ -50,7 +50,7 @@ class FittedModel:
         nodes = self.encoder.encode(rows)
         if row_edges is not None:
             nodes = with_edges(nodes, row_edges)
-        base_logits = self.stack.of(self.encoder.linear_features(rows)) if self.stack is not None else None
+        base_logits = self.stack.logits(self.encoder.linear_features(rows)) if self.stack is not None else None
         return Examples(nodes=nodes, targets=labels, base_logits=base_logits)
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.base_learners.protocol import FOLDS
-from lampnet.base_learners.stack import Stack, stacked
+from lampnet.base_learners.stack import Stack, vstack_features
 from lampnet.config import Config, TrainingConfig, folds_for
 from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import label_priors
@@ -245,7 +245,7 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
     truth, more = train.indicator(), valid.indicator()
     encoder = _learned_encoder(train, config, say)
     stack, base_logits = _fit_base_learners(config, encoder, train, truth, say, serially_correlated)
-    valid_base_logits = None if stack is None else stack.of(encoder.linear_features(valid.rows))
+    valid_base_logits = None if stack is None else stack.logits(encoder.linear_features(valid.rows))
     learn = Examples(nodes=_nodes(encoder, train), targets=truth, base_logits=base_logits)
     # k-mer opinions count both strands as one, so the second view shares the first's out-of-fold opinions.
     seen = [learn] + [
@@ -262,7 +262,7 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
         features = [encoder.linear_features(part.rows) for part in (train, valid)]
         # A label that no training row has is new to the network: its opinions stay as the network heard them.
         known = np.where(np.any(truth > 0, axis=0), more, np.nan)
-        stack.refit(stacked(features), np.vstack([truth, known]), config.training.seed)
+        stack.refit(vstack_features(features), np.vstack([truth, known]), config.training.seed)
 
     again = refit if stack is not None and config.training.refit_base_learners else None
     rows = {"train": len(train), "valid": len(valid)}

@@ -180,7 +180,7 @@ def _base_logits_of(
     """(n, L, K): out-of-fold base_logits where the row taught them, the learned model's elsewhere."""
     if stack is None or base_logits is None:
         return None
-    own = stack.of(encoder.linear_features(chunk.rows))
+    own = stack.logits(encoder.linear_features(chunk.rows))
     place = np.minimum(np.searchsorted(judged, numbers), len(judged) - 1)
     taught = np.flatnonzero(judged[place] == numbers) if len(numbers) else numbers
     own[taught] = base_logits[place[taught]]

@@ -93,7 +93,7 @@ def test_opinions_of_the_teaching_rows_are_out_of_fold(folder: Path) -> None:
     opinions = Stack(("linear",)).fit(encoder.linear_features(train.rows), train.indicator(), seed=0)
     assert np.allclose(prepared.parts["train"].base_logits, opinions, atol=1e-5)
     assert prepared.base_logits is not None
-    seen = prepared.base_logits.of(prepared.encoder.linear_features(train.rows))
+    seen = prepared.base_logits.logits(prepared.encoder.linear_features(train.rows))
     assert not np.allclose(prepared.parts["train"].base_logits, seen, atol=1e-2)
 
 
