@@ -1,9 +1,9 @@
-"""Which rule turns probabilities into label sets: chosen on validation rows, one for each metric.
+"""Choosing the rules that turn probabilities into label sets: on validation rows, one for each metric.
 
-`choose_paper_thresholds` follows the paper: the best of 27 global thresholds. `choose_best` looks at every
-family of `lampnet.evaluation.rules` as well. A family with many free numbers (a threshold for every label) always looks
-best on the rows it was fitted to, so families are compared by cross-fitting inside the validation rows:
-fitted on four fifths, scored on the fifth, and the held-out label sets of all five scored together.
+`choose_paper_thresholds` follows the paper: the best of 27 global thresholds. `choose_best` also tries every family
+of `lampnet.evaluation.rules`. A family with many parameters (one threshold per label) always looks best on the rows
+it was fitted to, so families are compared by cross-fitting inside the validation rows: fitted on four fifths,
+applied to the other fifth, and the held-out label sets of all five folds scored together.
 
 >>> y = np.array([[1, 0], [1, 0], [0, 1], [1, 1]] * 5)
 >>> proba = np.where(y == 1, 0.30, 0.05)
@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.special import expit, logit
 
 from lampnet.errors import DataError, ModelFolderError
 from lampnet.evaluation.metrics import METRICS
@@ -33,38 +35,23 @@ from lampnet.evaluation.rules import (
     rule_from_json,
 )
 
-__all__ = [
-    "PAPER_THRESHOLDS",
-    "Decisions",
-    "ExactExpectedF1",
-    "ExpectedF1",
-    "PerLabelThreshold",
-    "Rule",
-    "Threshold",
-    "TopK",
-    "choose_best",
-    "choose_decisions",
-    "choose_paper_thresholds",
-    "rule_from_json",
-]
-
 #: The 27 thresholds of the paper: 0.01 to 0.10 by 0.01, 0.15 to 0.95 by 0.05.
 PAPER_THRESHOLDS: tuple[float, ...] = tuple(
     [round(0.01 * i, 2) for i in range(1, 11)] + [round(0.05 * i, 2) for i in range(3, 20)]
 )
-#: What `choose_best` tries: the same and the steps between them.
+#: `choose_best` tries these and the steps between them.
 _FINE_THRESHOLDS = tuple(
     sorted({0.002, 0.005, 0.98, *PAPER_THRESHOLDS, *(round(0.025 * i, 3) for i in range(5, 38)), 0.015, 0.025, 0.035})
 )
 _POWERS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0)
 _EXACT_POWERS = (0.5, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0)
 _MOST_TOP_K = 30
-#: Per-label thresholds: share of the model's own belief in a label's counts, and the number of positives
-#: at which a label's own threshold weighs as much as the global one.
-_BELIEFS = (0.0, 0.5, 1.0)
+#: Per-label thresholds: the weight of expected counts against observed ones, and the number of positives at which
+#: a label's own threshold weighs as much as the global one.
+_EXPECTED_WEIGHTS = (0.0, 0.5, 1.0)
 _PRIOR_POSITIVES = (0.0, 2.0, 6.0, 20.0, 60.0)
-#: A more complex family must be better on held-out rows by what this many whole rows can change: on a small
-#: validation part the simplest rule is the safest.
+#: A more complex family must win on held-out rows by at least what this many rows can change: with few validation
+#: rows the simplest rule is the safest.
 _MARGIN_ROWS = 2.0
 
 
@@ -104,12 +91,12 @@ class Decisions:
 
 
 def choose_decisions(y: Any, proba: np.ndarray, seed: int = 0) -> Decisions:
-    """Both choices at once; y (n, L) with NaN = unknown, proba (n, L), of validation rows."""
+    """Both choices from validation rows: y (n, L), NaN where unknown, and proba (n, L)."""
     return Decisions(paper=choose_paper_thresholds(y, proba), best=choose_best(y, proba, seed=seed))
 
 
 def choose_paper_thresholds(y: Any, proba: np.ndarray) -> dict[str, Threshold]:
-    """For each metric the best of `PAPER_THRESHOLDS` on these rows (of equals the one nearest to 0.5)."""
+    """For each metric the best of `PAPER_THRESHOLDS` on these rows; ties go to the one nearest to 0.5."""
     tally = _Tally(y, proba, np.zeros(len(proba), dtype=np.int64))
     rules = [Threshold(value) for value in _from_the_middle(PAPER_THRESHOLDS)]
     for rule in rules:
@@ -123,14 +110,14 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
     folds = max(1, min(folds, n // 2))
     fold_of_row = np.random.default_rng(seed).permutation(np.arange(n) % folds)
     tally = _Tally(y, proba, fold_of_row)
-    families = _fill(tally)
+    families = _count_families(tally)
     per_label = _LabelThresholds(tally)
     chosen: dict[str, Rule] = {}
     margin = _MARGIN_ROWS / max(1, n)
     for metric in METRICS:
         best_score, best_rule = -np.inf, None
-        for rules, place in families:
-            held_out, winner = _cross_fit(tally, metric, place, place + len(rules))
+        for rules, start in families:
+            held_out, winner = _cross_fit(tally, metric, start, start + len(rules))
             if held_out > best_score + margin:
                 best_score, best_rule = held_out, rules[winner]
         if metric in ("micro_f1", "macro_f1", "example_f1") and folds > 1:
@@ -143,21 +130,21 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
 
 
 class _Tally:
-    """Counts of candidate label sets, kept by fold, so that any choice of folds is scored by sums.
+    """Counts of candidate label sets, kept per fold, so that any choice of folds is scored by sums.
 
     Axes: C candidates, K folds, L labels.
     """
 
     def __init__(self, y: Any, proba: np.ndarray, fold_of_row: np.ndarray) -> None:
-        y = np.asarray(y.toarray() if hasattr(y, "toarray") else y, dtype=np.float32)
+        y = np.asarray(y.toarray() if sparse.issparse(y) else y, dtype=np.float32)
         self.proba = np.asarray(proba)
         if y.shape != self.proba.shape or y.ndim != 2 or not y.size:
-            raise DataError(f"labels {y.shape} and probabilities {self.proba.shape} must be the same, and not empty")
+            raise DataError(
+                f"labels {y.shape} and probabilities {self.proba.shape} must have the same shape, not empty"
+            )
         self.known = ~np.isnan(y)
         if not self.known.any():
-            raise DataError(
-                "no label of the validation rows is known, so no decision can be chosen; give labelled rows"
-            )
+            raise DataError("no label of the validation rows is known, so no rule can be chosen; give labelled rows")
         self.true = y == 1
         self.fold_of_row = fold_of_row
         self.folds = int(fold_of_row.max()) + 1
@@ -187,37 +174,37 @@ class _Tally:
         by_row = np.stack([exact.astype(np.float64), size - 2 * row_hits, f1, row_hits, size])  # (5, n)
         self._parts.append((by_row @ self.in_fold.T, self.in_fold @ hits, self.in_fold @ given))
 
-    def sums(self, place: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(C, 5, K) row sums, (C, K, L) hits and (C, K, L) predicted of the candidates place..stop."""
-        if (place, stop) not in self._stacked:
-            rows, hits, given = zip(*self._parts[place:stop], strict=True)
-            self._stacked[place, stop] = np.stack(rows), np.stack(hits), np.stack(given)
-        return self._stacked[place, stop]
+    def sums(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(C, 5, K) row sums, (C, K, L) hits and (C, K, L) predicted of the candidates start..stop."""
+        if (start, stop) not in self._stacked:
+            rows, hits, given = zip(*self._parts[start:stop], strict=True)
+            self._stacked[start, stop] = np.stack(rows), np.stack(hits), np.stack(given)
+        return self._stacked[start, stop]
 
-    def scores(self, metric: str, place: int, stop: int, but: int | None = None) -> np.ndarray:
+    def scores(self, metric: str, start: int, stop: int, without: int | None = None) -> np.ndarray:
         """The metric of each candidate, (C,), over all rows, or over all but one fold."""
-        rows, hits, given = self.sums(place, stop)
-        use = np.arange(self.folds) != (-1 if but is None else but)
+        rows, hits, given = self.sums(start, stop)
+        use = np.arange(self.folds) != (-1 if without is None else without)
         row_sums = rows[:, :, use].sum(axis=2)
         if metric != "macro_f1":
-            return self.score(metric, row_sums, hits[:, 0], given[:, 0], but)
-        if but is None:
-            return self.score(metric, row_sums, hits.sum(axis=1), given.sum(axis=1), but)
-        whole = self._whole(place, stop)
-        return self.score(metric, row_sums, whole[0] - hits[:, but], whole[1] - given[:, but], but)
+            return self.score(metric, row_sums, hits[:, 0], given[:, 0], without)
+        if without is None:
+            return self.score(metric, row_sums, hits.sum(axis=1), given.sum(axis=1), without)
+        whole = self._whole(start, stop)
+        return self.score(metric, row_sums, whole[0] - hits[:, without], whole[1] - given[:, without], without)
 
-    def _whole(self, place: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+    def _whole(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
         """(C, L) hits and predicted over all folds."""
-        if (place, stop) not in self._summed:
-            _, hits, given = self.sums(place, stop)
-            self._summed[place, stop] = hits.sum(axis=1), given.sum(axis=1)
-        return self._summed[place, stop]
+        if (start, stop) not in self._summed:
+            _, hits, given = self.sums(start, stop)
+            self._summed[start, stop] = hits.sum(axis=1), given.sum(axis=1)
+        return self._summed[start, stop]
 
     def score(
-        self, metric: str, rows: np.ndarray, hits: np.ndarray, given: np.ndarray, but: int | None = None
+        self, metric: str, rows: np.ndarray, hits: np.ndarray, given: np.ndarray, without: int | None = None
     ) -> np.ndarray:
         """The metric from (C, 5) row sums and (C, L) label counts; equal to `lampnet.evaluation.metrics`."""
-        use = np.arange(self.folds) != (-1 if but is None else but)
+        use = np.arange(self.folds) != (-1 if without is None else without)
         exact, wrong, f1, all_hits, size = rows.T
         if metric == "subset_accuracy":
             return np.asarray(exact / max(1.0, self.rows[use].sum()))
@@ -231,8 +218,8 @@ class _Tally:
         return np.asarray(label_f1[:, self.label_known].mean(axis=1))
 
 
-def _fill(tally: _Tally) -> list[tuple[list[Rule], int]]:
-    """Count every rule that has nothing to fit but one number; (rules, place of the first) for each family."""
+def _count_families(tally: _Tally) -> list[tuple[list[Rule], int]]:
+    """Count every rule with at most one parameter; (rules, index of the first candidate) for each family."""
     order = descending(tally.proba)
     ranked = np.take_along_axis(tally.proba, order, axis=1)
     n, n_labels = order.shape
@@ -266,13 +253,13 @@ def _fill(tally: _Tally) -> list[tuple[list[Rule], int]]:
     return families
 
 
-def _cross_fit(tally: _Tally, metric: str, place: int, stop: int) -> tuple[float, int]:
-    """Held-out score of "take the best of the candidates place..stop", and the best of them on all rows."""
-    overall = tally.scores(metric, place, stop)
+def _cross_fit(tally: _Tally, metric: str, start: int, stop: int) -> tuple[float, int]:
+    """Held-out score of "take the best of the candidates start..stop", and the best of them on all rows."""
+    overall = tally.scores(metric, start, stop)
     if tally.folds == 1:
         return float(overall.max()), int(overall.argmax())
-    rows, hits, given = tally.sums(place, stop)
-    winners = [int(tally.scores(metric, place, stop, but=fold).argmax()) for fold in range(tally.folds)]
+    rows, hits, given = tally.sums(start, stop)
+    winners = [int(tally.scores(metric, start, stop, without=fold).argmax()) for fold in range(tally.folds)]
     folds = np.arange(tally.folds)
     held_out = tally.score(
         metric,
@@ -284,59 +271,55 @@ def _cross_fit(tally: _Tally, metric: str, place: int, stop: int) -> tuple[float
 
 
 class _LabelThresholds:
-    """A threshold for each label, shrunk so that rare labels do not follow the noise.
+    """One threshold per label, shrunk so that rare labels do not follow noise.
 
-    A label's own threshold maximises its F1, counted with a share of the model's belief (the hits its own
-    probabilities promise) in place of the few observed ones; it is then drawn towards the global threshold
-    (on the log-odds scale) the more, the fewer positives the label has.
+    A label's own threshold maximises its F1, computed from a mixture of the observed counts and those expected
+    under the model's probabilities. It is then shrunk towards the global threshold (on the log-odds scale), the
+    more so the fewer positives the label has.
     """
 
     def __init__(self, tally: _Tally) -> None:
         self.tally = tally
         self.grid = np.asarray(_from_the_middle(_FINE_THRESHOLDS))
         _, hits, given = tally.sums(0, len(self.grid))  # (T, K, L)
-        belief = np.where(tally.known, tally.proba, 0.0).astype(np.float32)
-        # Hits to expect if the probabilities are right.
-        promised = np.stack([tally.in_fold @ (belief * (tally.proba >= value)) for value in self.grid])
-        trusted = tally.in_fold @ belief  # (K, L)
-        self._counts = [
-            (s.sum(axis=-2), s) for s in (hits, promised, given, tally.label_true, trusted)
-        ]  # over all rows, and by fold
+        proba = np.where(tally.known, tally.proba, 0.0).astype(np.float32)
+        expected_hits = np.stack([tally.in_fold @ (proba * (tally.proba >= value)) for value in self.grid])
+        expected_true = tally.in_fold @ proba  # (K, L)
+        per_fold = (hits, expected_hits, given, tally.label_true, expected_true)
+        self._counts = [(counts.sum(axis=-2), counts) for counts in per_fold]  # over all rows, and per fold
 
-    def values(self, metric: str, belief: float, priors: Iterable[float], but: int | None = None) -> np.ndarray:
+    def values(
+        self, metric: str, expected_weight: float, priors: Iterable[float], without: int | None = None
+    ) -> np.ndarray:
         """Thresholds (priors, L) fitted on all rows, or on all but one fold."""
-        overall = self.grid[int(self.tally.scores(metric, 0, len(self.grid), but).argmax())]
-        hits, promised, given, true, trusted = (
-            whole if but is None else whole - by_fold[..., but, :] for whole, by_fold in self._counts
+        overall = self.grid[int(self.tally.scores(metric, 0, len(self.grid), without).argmax())]
+        hits, expected_hits, given, true, expected_true = (
+            whole if without is None else whole - per_fold[..., without, :] for whole, per_fold in self._counts
         )
-        positives = (1 - belief) * true + belief * trusted
-        f1 = 2 * ((1 - belief) * hits + belief * promised) / np.maximum(positives + given, 1e-9)  # (T, L)
+        positives = (1 - expected_weight) * true + expected_weight * expected_true
+        mixed_hits = (1 - expected_weight) * hits + expected_weight * expected_hits
+        f1 = 2 * mixed_hits / np.maximum(positives + given, 1e-9)  # (T, L)
         # Among equally good thresholds the one nearest to the global one.
-        distance = np.abs(_log_odds(self.grid) - _log_odds(overall))[:, None]
+        distance = np.abs(logit(self.grid) - logit(overall))[:, None]
         own = self.grid[np.argmin(np.where(f1 >= f1.max(axis=0) - 1e-6, distance, np.inf), axis=0)]
         prior = np.asarray(list(priors))[:, None]
         weight = positives / np.maximum(positives + prior, 1e-9)
-        mixed = weight * _log_odds(own) + (1 - weight) * _log_odds(overall)
-        return np.asarray(1 / (1 + np.exp(-mixed)))
+        return np.asarray(expit(weight * logit(own) + (1 - weight) * logit(overall)))
 
     def cross_fit(self, metric: str) -> tuple[float, PerLabelThreshold]:
         """The best amount of shrinkage by held-out score, that score, and the rule fitted on all rows."""
         tally = self.tally
-        place = len(tally)
-        for belief in _BELIEFS:
-            fitted = np.stack([self.values(metric, belief, _PRIOR_POSITIVES, but=k) for k in range(tally.folds)])
+        start = len(tally)
+        for weight in _EXPECTED_WEIGHTS:
+            fitted = np.stack([self.values(metric, weight, _PRIOR_POSITIVES, without=k) for k in range(tally.folds)])
             for i in range(len(_PRIOR_POSITIVES)):
                 tally.add(tally.proba >= fitted[tally.fold_of_row, i])
-        held_out = tally.scores(metric, place, len(tally))
-        belief_place, prior_place = divmod(int(held_out.argmax()), len(_PRIOR_POSITIVES))
-        values = self.values(metric, _BELIEFS[belief_place], _PRIOR_POSITIVES)[prior_place]
+        held_out = tally.scores(metric, start, len(tally))
+        best_weight, best_prior = divmod(int(held_out.argmax()), len(_PRIOR_POSITIVES))
+        values = self.values(metric, _EXPECTED_WEIGHTS[best_weight], _PRIOR_POSITIVES)[best_prior]
         return float(held_out.max()), PerLabelThreshold(tuple(round(float(v), 6) for v in values))
 
 
 def _from_the_middle(thresholds: Iterable[float]) -> list[float]:
-    """Nearest to 0.5 first, so that the first of equally good ones is the least odd."""
+    """Nearest to 0.5 first, so that ties go to the least extreme."""
     return sorted(thresholds, key=lambda value: abs(value - 0.5))
-
-
-def _log_odds(p: Any) -> np.ndarray:
-    return np.asarray(np.log(p) - np.log1p(-np.asarray(p)))

@@ -1,11 +1,11 @@
-"""How good predicted label sets and probabilities are; NumPy and SciPy only.
+"""Metrics of predicted label sets and of probabilities; NumPy and SciPy only.
 
-The five scores of the paper compare label sets: rows n, labels L, `y_true` and `y_pred` of shape (n, L),
-dense or sparse, 1 = has the label. A NaN in `y_true` (stored, if sparse) is an unknown label and is left out
-of every count; so are rows and labels of which nothing is known.
+The five metrics of the paper compare label sets: `y_true` and `y_pred` have shape (n, L), dense or sparse, with 1
+where a row has the label. A NaN in `y_true` (stored, if sparse) is an unknown label and is left out of every count;
+so are rows and labels without any known entry.
 
-F1 is 0/0 where nothing is true and nothing is predicted. `zero_division` is what such a row or label counts:
-0.0 (the default, as in scikit-learn's mean over all), 1.0, or NaN to leave it out of the mean.
+F1 is 0/0 where nothing is true and nothing is predicted. `zero_division` is the score of such a row or label:
+0.0 (the default, as in scikit-learn), 1.0, or NaN to leave it out of the mean.
 
 >>> scores = five_metrics([[1, 1, 0], [0, 0, 0]], [[1, 0, 0], [0, 0, 0]])
 >>> {name: round(score, 3) for name, score in scores.items()}
@@ -28,7 +28,7 @@ from lampnet.errors import DataError
 
 @dataclass(frozen=True)
 class _Counts:
-    """What all five scores are made of: counts over the known entries, by row (n,) and by label (L,)."""
+    """Counts over the known entries, per row (n,) and per label (L,)."""
 
     row_hits: np.ndarray  # true and predicted
     row_true: np.ndarray
@@ -41,21 +41,21 @@ class _Counts:
 
 
 def subset_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Share of rows whose whole label set is right: the mean of I[y = ŷ].
+    """Share of rows whose whole label set is correct: the mean of I[y = ŷ].
 
     >>> subset_accuracy([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     0.5
     """
-    return _subset_accuracy(_count(y_true, y_pred))
+    return five_metrics(y_true, y_pred)["subset_accuracy"]
 
 
 def hamming_accuracy(y_true: Any, y_pred: Any) -> float:
-    """Share of single yes/no answers that are right: the mean of I[y_j = ŷ_j].
+    """Share of (row, label) entries that are correct: the mean of I[y_j = ŷ_j].
 
     >>> hamming_accuracy([[1, 0], [1, 1]], [[1, 0], [1, 0]])
     0.75
     """
-    return _hamming_accuracy(_count(y_true, y_pred))
+    return five_metrics(y_true, y_pred)["hamming_accuracy"]
 
 
 def example_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
@@ -66,30 +66,30 @@ def example_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
     >>> example_f1([[1, 1, 0]], [[1, 0, 0]])
     0.666...
     """
-    return _example_f1(_count(y_true, y_pred), zero_division)
+    return five_metrics(y_true, y_pred, zero_division)["example_f1"]
 
 
 def micro_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
-    """F1 of all entries thrown together: Σ_j 2 tp_j / Σ_j (2 tp_j + fp_j + fn_j).
+    """F1 of all entries pooled: Σ_j 2 tp_j / Σ_j (2 tp_j + fp_j + fn_j).
 
     >>> micro_f1([[1, 1], [0, 1]], [[1, 0], [0, 1]])
     0.8
     """
-    return _micro_f1(_count(y_true, y_pred), zero_division)
+    return five_metrics(y_true, y_pred, zero_division)["micro_f1"]
 
 
 def macro_f1(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> float:
     """Mean over labels of 2 tp_j / (2 tp_j + fp_j + fn_j).
 
-    `zero_division` is the score of a label that no row has and none was given.
+    `zero_division` is the score of a label that no row has and that was never predicted.
 
     >>> macro_f1([[1, 1], [0, 1]], [[1, 0], [0, 1]])
     0.833...
     """
-    return _macro_f1(_count(y_true, y_pred), zero_division)
+    return five_metrics(y_true, y_pred, zero_division)["macro_f1"]
 
 
-#: The paper's five scores by name; each is called with (y_true, y_pred).
+#: The paper's five metrics by name; each is called with (y_true, y_pred).
 METRICS: dict[str, Callable[..., float]] = {
     "subset_accuracy": subset_accuracy,
     "hamming_accuracy": hamming_accuracy,
@@ -100,34 +100,35 @@ METRICS: dict[str, Callable[..., float]] = {
 
 
 def five_metrics(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> dict[str, float]:
-    """All of `METRICS` at once, counting only once."""
-    counts = _count(y_true, y_pred)
+    """All of `METRICS` from one pass over the entries."""
+    c = _count(y_true, y_pred)
+    row_size, label_size = c.row_true + c.row_predicted, c.label_true + c.label_predicted
+    exact = (c.row_hits == c.row_true) & (c.row_hits == c.row_predicted)
+    hits, size = c.row_hits.sum(keepdims=True), row_size.sum(keepdims=True)
+    wrong = c.row_true.sum() + c.row_predicted.sum() - 2 * c.row_hits.sum()
     return {
-        "subset_accuracy": _subset_accuracy(counts),
-        "hamming_accuracy": _hamming_accuracy(counts),
-        "example_f1": _example_f1(counts, zero_division),
-        "micro_f1": _micro_f1(counts, zero_division),
-        "macro_f1": _macro_f1(counts, zero_division),
+        "subset_accuracy": float(exact[c.row_known > 0].mean()),
+        "hamming_accuracy": float(1.0 - wrong / c.row_known.sum()),
+        "example_f1": _mean_of_defined(_f1(c.row_hits, row_size, zero_division)[c.row_known > 0]),
+        "micro_f1": float(_f1(hits, size, zero_division)[0]),
+        "macro_f1": _mean_of_defined(_f1(c.label_hits, label_size, zero_division)[c.label_known > 0]),
     }
 
 
 def roc_auc_macro(y_true: Any, proba: Any) -> float:
     """Mean over labels of the area under the ROC curve; equal probabilities count half.
 
-    Labels of which the known rows are all positive or all negative have no curve and are skipped;
-    NaN when no label is left.
+    Labels whose known rows are all positive or all negative have no curve and are skipped; NaN if none is left.
 
     >>> roc_auc_macro([[1, 0], [0, 0], [1, 0]], [[0.9, 0.1], [0.4, 0.2], [0.4, 0.3]])
     0.75
     """
-    truth, scores = _ranked_input(y_true, proba)
-    return _mean_of_defined(_roc_auc_columns(truth, scores))
+    return _mean_of_defined(_roc_auc_columns(*_ranking_input(y_true, proba)))
 
 
 def roc_auc_micro(y_true: Any, proba: Any) -> float:
-    """Area under the ROC curve of all known entries thrown together; NaN without both classes."""
-    truth, scores = _ranked_input(y_true, proba)
-    return float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0])
+    """Area under the ROC curve of all known entries pooled; NaN without both classes."""
+    return _roc_auc_pooled(*_ranking_input(y_true, proba))
 
 
 def average_precision_macro(y_true: Any, proba: Any) -> float:
@@ -138,49 +139,23 @@ def average_precision_macro(y_true: Any, proba: Any) -> float:
     >>> average_precision_macro([[1], [0], [1]], [[0.9], [0.8], [0.7]])
     0.833...
     """
-    truth, scores = _ranked_input(y_true, proba)
-    return _mean_of_defined(_average_precision_columns(truth, scores))
+    return _mean_of_defined(_average_precision_columns(*_ranking_input(y_true, proba)))
 
 
 def ranking_metrics(y_true: Any, proba: Any) -> dict[str, float]:
-    """Scores of probabilities, before any decision; `labels_skipped` had no two classes to tell apart.
+    """Metrics of probabilities, before any decision; `labels_skipped` counts labels with a single class.
 
     >>> ranking_metrics([[1, 0], [0, 0]], [[0.9, 0.1], [0.4, 0.2]])
     {'roc_auc_macro': 1.0, 'roc_auc_micro': 1.0, 'average_precision_macro': 1.0, 'labels_skipped': 1}
     """
-    truth, scores = _ranked_input(y_true, proba)
+    truth, scores = _ranking_input(y_true, proba)
     areas = _roc_auc_columns(truth, scores)
     return {
         "roc_auc_macro": _mean_of_defined(areas),
-        "roc_auc_micro": float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0]),
+        "roc_auc_micro": _roc_auc_pooled(truth, scores),
         "average_precision_macro": _mean_of_defined(_average_precision_columns(truth, scores)),
         "labels_skipped": int(np.isnan(areas).sum()),
     }
-
-
-def _subset_accuracy(counts: _Counts) -> float:
-    exact = (counts.row_hits == counts.row_true) & (counts.row_hits == counts.row_predicted)
-    return float(exact[counts.row_known > 0].mean())
-
-
-def _hamming_accuracy(counts: _Counts) -> float:
-    wrong = counts.row_true.sum() + counts.row_predicted.sum() - 2 * counts.row_hits.sum()
-    return float(1.0 - wrong / counts.row_known.sum())
-
-
-def _example_f1(counts: _Counts, zero_division: float) -> float:
-    scores = _f1(counts.row_hits, counts.row_true + counts.row_predicted, zero_division)
-    return _mean_of_defined(scores[counts.row_known > 0])
-
-
-def _micro_f1(counts: _Counts, zero_division: float) -> float:
-    hits, size = counts.row_hits.sum(keepdims=True), (counts.row_true + counts.row_predicted).sum(keepdims=True)
-    return float(_f1(hits, size, zero_division)[0])
-
-
-def _macro_f1(counts: _Counts, zero_division: float) -> float:
-    scores = _f1(counts.label_hits, counts.label_true + counts.label_predicted, zero_division)
-    return _mean_of_defined(scores[counts.label_known > 0])
 
 
 def _f1(hits: np.ndarray, size: np.ndarray, zero_division: float) -> np.ndarray:
@@ -216,9 +191,10 @@ def _count_sparse(truth: Any, predicted: Any) -> _Counts:
     stored_known = _check_truth(truth.data)
     _check_predicted(predicted.data)
 
-    def pattern(of: Any, keep: np.ndarray) -> Any:
+    def pattern(matrix: Any, keep: np.ndarray) -> Any:
         # A copy: eliminating zeros in place must not touch the matrix the pattern came from.
-        chosen = sparse.csr_matrix((keep.astype(np.int64), of.indices, of.indptr), shape=of.shape, copy=True)
+        parts = keep.astype(np.int64), matrix.indices, matrix.indptr
+        chosen = sparse.csr_matrix(parts, shape=matrix.shape, copy=True)
         chosen.eliminate_zeros()
         return chosen
 
@@ -236,16 +212,14 @@ def _count_sparse(truth: Any, predicted: Any) -> _Counts:
 
 def _checked(counts: _Counts) -> _Counts:
     if not counts.row_known.sum():
-        raise DataError("y_true holds no known label at all, so there is nothing to score; give rows with labels")
+        raise DataError("y_true holds no known label, so there is nothing to score; give labelled rows")
     return counts
 
 
 def _matrix(values: Any, name: str) -> Any:
     matrix = values if sparse.issparse(values) else np.asarray(values)
     if matrix.ndim != 2:
-        raise DataError(
-            f"{name} has {matrix.ndim} axes; give an indicator matrix with one row a row, one column a label"
-        )
+        raise DataError(f"{name} has {matrix.ndim} axes; give an indicator matrix of shape (rows, labels)")
     if matrix.dtype.kind not in "buif":
         raise DataError(f"{name} holds values of type {matrix.dtype}; give numbers, 1 where a row has the label")
     return matrix
@@ -267,11 +241,11 @@ def _check_truth(values: np.ndarray) -> np.ndarray:
 def _check_predicted(values: np.ndarray) -> None:
     if not np.all((values == 0) | (values == 1)):
         raise DataError(
-            "y_pred must hold 0 and 1 only; turn probabilities into label sets first (lampnet.evaluation.choose_rules)"
+            "y_pred must hold 0 and 1 only; turn probabilities into label sets first (lampnet.evaluation.rules)"
         )
 
 
-def _ranked_input(y_true: Any, proba: Any) -> tuple[np.ndarray, np.ndarray]:
+def _ranking_input(y_true: Any, proba: Any) -> tuple[np.ndarray, np.ndarray]:
     """Truth as 0, 1, NaN and scores with NaN where the truth is unknown, both float64 (n, L)."""
     truth, scores = _matrix(y_true, "y_true"), _matrix(proba, "proba")
     _check_shapes(truth, scores, "proba")
@@ -285,13 +259,13 @@ def _ranked_input(y_true: Any, proba: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def _ranks(scores: np.ndarray, method: str) -> np.ndarray:
     """Ranks down each column from 1, NaN left out."""
-    from scipy.stats import rankdata  # slow to import, and needed only here
+    from scipy.stats import rankdata  # slow to import
 
     return np.asarray(rankdata(scores, method=method, axis=0, nan_policy="omit"))
 
 
 def _roc_auc_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Area of each column by the ranks of its positives (Mann-Whitney); NaN without both classes."""
+    """Area under each column's ROC curve from the ranks of its positives (Mann-Whitney); NaN without both classes."""
     positive = truth == 1
     n_positive = positive.sum(axis=0)
     n_negative = (truth == 0).sum(axis=0)
@@ -306,8 +280,12 @@ def _roc_auc_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return areas
 
 
+def _roc_auc_pooled(truth: np.ndarray, scores: np.ndarray) -> float:
+    return float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0])
+
+
 def _average_precision_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Average precision of each column: the mean over positives of the precision where they enter."""
+    """Average precision of each column: the mean precision at the rank of each positive."""
     positive = truth == 1
     n_positive = positive.sum(axis=0)
     n_known = (~np.isnan(truth)).sum(axis=0)
@@ -316,7 +294,7 @@ def _average_precision_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndar
     if not both.any():
         return result
     scores, positive = scores[:, both], positive[:, both]
-    # The lowest rank of a tie tells how many rows score as high or higher, among all and among the positives.
+    # The lowest rank of a tie gives the number of rows with this score or a higher one.
     above = n_known[both] + 1 - _ranks(scores, "min")
     true_above = n_positive[both] + 1 - _ranks(np.where(positive, scores, np.nan), "min")
     precision = np.divide(true_above, above, out=np.zeros(scores.shape), where=positive)

@@ -1,7 +1,7 @@
 """Decision rules: probabilities (n, L) -> label sets, bool (n, L). NumPy only.
 
-Each rule is a small frozen dataclass; `to_json` and `rule_from_json` store it with a model. What is read
-is checked strictly, because models come from strangers.
+Each rule is a small frozen dataclass; `to_json` and `rule_from_json` store it with a model. Model folders are
+untrusted, so every field is checked.
 
 >>> proba = np.array([[0.9, 0.4, 0.3], [0.2, 0.1, 0.1]])
 >>> Threshold(0.5).apply(proba).astype(int).tolist()
@@ -27,14 +27,14 @@ import numpy as np
 
 from lampnet.errors import ConfigError, DataError, ModelFolderError, did_you_mean
 
-#: Labels less probable than this enter the exact rule through the sums of their first three powers only.
+#: Labels less probable than this enter the exact rule only through the sums of their first three powers.
 UNLIKELY = 0.02
-#: Numbers a block of rows may take while the exact rule works (float64, so 8 bytes each).
+#: Intermediate float64 values per block of rows in the exact rule.
 _BLOCK = 4_000_000
 
 
 class Rule(Protocol):
-    """Anything that turns probabilities into label sets."""
+    """Turns probabilities into label sets."""
 
     def apply(self, proba: np.ndarray) -> np.ndarray:
         """Label sets, bool (n, L), of probabilities (n, L)."""
@@ -51,7 +51,7 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class _Stored:
-    """What all rules share: their JSON form is their kind and their fields."""
+    """A rule's JSON form is its kind and its fields."""
 
     kind: ClassVar[str]
 
@@ -94,7 +94,7 @@ class PerLabelThreshold(_Stored):
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, tuple) or not self.values:
-            raise ConfigError("values must be a tuple with one threshold a label")
+            raise ConfigError("values must be a tuple with one threshold per label")
         for value in self.values:
             _check_number("values", value, 0.0, 1.0)
 
@@ -102,7 +102,7 @@ class PerLabelThreshold(_Stored):
         proba = _probabilities(proba)
         if proba.shape[1] != len(self.values):
             raise DataError(
-                f"probabilities of {proba.shape[1]} labels came to a rule with {len(self.values)} thresholds; "
+                f"the probabilities are of {proba.shape[1]} labels, but the rule has {len(self.values)} thresholds; "
                 "use the rule of the same model"
             )
         chosen: np.ndarray = proba >= np.asarray(self.values, dtype=proba.dtype)
@@ -114,7 +114,7 @@ class PerLabelThreshold(_Stored):
 
 @dataclass(frozen=True)
 class TopK(_Stored):
-    """The k most probable labels of every row; among equals the first ones."""
+    """The k most probable labels of every row; ties go to the first labels."""
 
     kind: ClassVar[str] = "top_k"
     k: int
@@ -131,14 +131,12 @@ class TopK(_Stored):
 
 
 @dataclass(frozen=True)
-class ExpectedF1(_Stored):
-    """The k most probable labels, k a row's own: the one that maximises 2 Σ_{top k} q / (k + Σ q), q = p**power.
+class _TopByExpectedF1(_Stored):
+    """The k most probable labels, with the k of each row that maximises its expected example-F1, q = p**power.
 
-    A plug-in estimate of the expected example-F1; `power` makes up for probabilities that are too timid or
-    too bold, and is chosen on validation rows.
+    `power` corrects under- or overconfident probabilities; it is chosen on validation rows.
     """
 
-    kind: ClassVar[str] = "expected_f1"
     power: float = 1.0
 
     def __post_init__(self) -> None:
@@ -150,7 +148,17 @@ class ExpectedF1(_Stored):
         return first_of_order(order, self.counts(np.take_along_axis(proba, order, axis=1)))
 
     def counts(self, sorted_proba: np.ndarray) -> np.ndarray:
-        """How many labels each row gets, int (n,), from probabilities that fall along each row."""
+        """The number of labels of each row, int (n,), from probabilities in descending order."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class ExpectedF1(_TopByExpectedF1):
+    """A plug-in estimate of the expected example-F1 of the top k: 2 Σ_{top k} q / (k + Σ q)."""
+
+    kind: ClassVar[str] = "expected_f1"
+
+    def counts(self, sorted_proba: np.ndarray) -> np.ndarray:
         q = np.asarray(sorted_proba, dtype=np.float64) ** self.power
         gain = np.cumsum(q, axis=1)
         total = gain[:, -1:]
@@ -163,37 +171,27 @@ class ExpectedF1(_Stored):
 
 
 @dataclass(frozen=True)
-class ExactExpectedF1(_Stored):
-    """The label set of the highest expected example-F1 if labels were independent with q = p**power.
+class ExactExpectedF1(_TopByExpectedF1):
+    """The label set of the highest expected example-F1 if labels were independent with probabilities q.
 
     The best set is always the top k for some k (Lewis 1995). Instead of the quadratic recursion of Ye et al.
     (2012) we use E[1 / (k + N)] = ∫_0^1 x^(k-1) E[x^N] dx, which gives for all k at once
 
         E[F1 of the top k] = 2 ∫_0^1 x^k G(x) Σ_{j<=k} q_j / (1 - q_j + q_j x) dx,  G(x) = Π_j (1 - q_j + q_j x),
 
-    a polynomial that few Gauss-Legendre points integrate to many digits.
+    a polynomial that a few Gauss-Legendre points integrate to many digits.
     """
 
     kind: ClassVar[str] = "exact_expected_f1"
-    power: float = 1.0
-
-    def __post_init__(self) -> None:
-        _check_number("power", self.power, 0.01, 100.0)
-
-    def apply(self, proba: np.ndarray) -> np.ndarray:
-        proba = _probabilities(proba)
-        order = descending(proba)
-        return first_of_order(order, self.counts(np.take_along_axis(proba, order, axis=1)))
 
     def counts(self, sorted_proba: np.ndarray) -> np.ndarray:
-        """How many labels each row gets, int (n,), from probabilities that fall along each row."""
         counts = np.zeros(len(sorted_proba), dtype=np.int64)
         start = 0
         while start < len(sorted_proba):
             q = np.asarray(sorted_proba[start : start + 256], dtype=np.float64) ** self.power
-            # The plug-in rule is near: no row can gain from more than twice its labels and a few.
-            near = 2 * int(ExpectedF1(1.0).counts(q).max()) + 10
-            head = min(q.shape[1], max(near, int((q > UNLIKELY).sum(axis=1).max())))
+            # The plug-in rule is close: no row gains from more than twice its labels and a few.
+            close = 2 * int(ExpectedF1(1.0).counts(q).max()) + 10
+            head = min(q.shape[1], max(close, int((q > UNLIKELY).sum(axis=1).max())))
             rows = max(1, min(len(q), _BLOCK // (head * len(_points(head)[0]))))
             expected = expected_f1_of_top_k(q[:rows], head)
             counts[start : start + rows] = np.where(q[:rows, 0] > 0, expected.argmax(axis=1) + 1, 0)
@@ -205,7 +203,7 @@ class ExactExpectedF1(_Stored):
 
 
 def expected_f1_of_top_k(q: np.ndarray, head: int) -> np.ndarray:
-    """E[F1] of predicting the top 1, 2, ..., `head` labels: float64 (n, head) from falling q (n, L)."""
+    """E[F1] of predicting the top 1, 2, ..., `head` labels: float64 (n, head) from descending q (n, L)."""
     points, weights = _points(head)
     away = 1.0 - points
     top = q[:, :head, None]  # (n, head, 1)
@@ -222,13 +220,13 @@ def expected_f1_of_top_k(q: np.ndarray, head: int) -> np.ndarray:
 
 @functools.cache
 def _points(head: int) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre points and weights on [0, 1]: `head` of them are exact, some sqrt(head) nearly so."""
+    """Gauss-Legendre points and weights on [0, 1]: `head` points are exact, about sqrt(head) nearly so."""
     x, w = np.polynomial.legendre.leggauss(max(8, min(head, max(48, 4 * math.isqrt(head)))))
     return (x + 1) / 2, w / 2
 
 
 def descending(proba: np.ndarray) -> np.ndarray:
-    """Label numbers of each row by falling probability, int (n, L); equal ones keep their order."""
+    """Label indices of each row by descending probability, int (n, L); ties keep their order."""
     order: np.ndarray = np.argsort(-proba, axis=1, kind="stable")
     return order
 

@@ -14,22 +14,25 @@ from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError
-from lampnet.evaluation import choose_rules as decision
+from lampnet.evaluation import choose_rules
 from lampnet.evaluation.choose_rules import (
     PAPER_THRESHOLDS,
     Decisions,
-    ExactExpectedF1,
-    ExpectedF1,
-    PerLabelThreshold,
-    Threshold,
-    TopK,
     choose_best,
     choose_decisions,
     choose_paper_thresholds,
-    rule_from_json,
 )
 from lampnet.evaluation.metrics import METRICS
-from lampnet.evaluation.rules import expected_f1_of_top_k
+from lampnet.evaluation.rules import (
+    ExactExpectedF1,
+    ExpectedF1,
+    PerLabelThreshold,
+    Rule,
+    Threshold,
+    TopK,
+    expected_f1_of_top_k,
+    rule_from_json,
+)
 
 PROBABILITIES = hnp.arrays(
     np.float64,
@@ -58,7 +61,7 @@ def test_exact_rule_finds_the_best_of_all_sets(proba: np.ndarray) -> None:
 
 
 def slow_expected_f1_of_top_k(p: np.ndarray) -> np.ndarray:
-    """The quadratic recursion of Ye et al. (2012); p falls."""
+    """The quadratic recursion of Ye et al. (2012); p is in descending order."""
     n = len(p)
     chance = np.zeros((n + 1, n + 1))  # of k1 true ones among the first k
     chance[0, 0] = 1
@@ -124,7 +127,7 @@ def test_the_27_thresholds() -> None:
 
 
 def sample(n: int, n_labels: int, seed: int, miscalibrated: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and probabilities whose zero point is off by a label's own amount."""
+    """Labels and probabilities whose zero point is off by an amount of each label's own."""
     rng = np.random.default_rng(seed)
     bias = np.random.default_rng(77).normal(-1.5, 1.0, n_labels)
     off = np.random.default_rng(78).normal(0, 1.5, n_labels) if miscalibrated else 0.0
@@ -148,12 +151,12 @@ def test_paper_thresholds_are_the_best_of_the_27(unknown: float) -> None:
 
 
 def test_tally_agrees_with_the_metrics() -> None:
-    """The choice counts by fold; its scores must be those of `lampnet.evaluation.metrics`, also on some folds only."""
+    """The tally counts per fold; its scores must equal those of `lampnet.evaluation.metrics`, on some folds too."""
     y, proba = sample(50, 7, seed=2)
     y[np.random.default_rng(1).random(y.shape) < 0.2] = np.nan
     y[3] = np.nan
     fold_of_row = np.arange(50) % 5
-    tally = decision._Tally(y, proba, fold_of_row)
+    tally = choose_rules._Tally(y, proba, fold_of_row)
     rules = [Threshold(0.3), TopK(2), ExpectedF1()]
     for rule in rules:
         tally.add(rule.apply(proba))
@@ -162,7 +165,7 @@ def test_tally_agrees_with_the_metrics() -> None:
         np.testing.assert_allclose(tally.scores(name, 0, 3), expected, rtol=1e-5)
         kept = fold_of_row != 2
         expected = [metric(y[kept], rule.apply(proba[kept])) for rule in rules]
-        np.testing.assert_allclose(tally.scores(name, 0, 3, but=2), expected, rtol=1e-5)
+        np.testing.assert_allclose(tally.scores(name, 0, 3, without=2), expected, rtol=1e-5)
 
 
 def test_best_rules_beat_the_paper_thresholds_on_new_rows() -> None:
@@ -189,22 +192,22 @@ def test_per_label_thresholds_are_not_taken_for_noise() -> None:
 
 
 def test_rare_labels_stay_near_the_global_threshold() -> None:
-    """Two labels whose own best threshold is 0.9, one of them seen once: the rare one is drawn back further."""
+    """Two labels whose own best threshold is 0.9, one of them seen once: the rare one is shrunk further."""
     y, proba = sample(200, 4, seed=12)
     y = np.hstack([y, np.zeros((200, 2))])
     y[:50, 4], y[0, 5] = 1, 1
     proba = np.hstack([proba, np.where(y[:, 4:] == 1, 0.93, 0.85)])
-    tally = decision._Tally(y, proba, np.arange(200) % 5)
-    families = decision._fill(tally)
-    thresholds = decision._LabelThresholds(tally)
+    tally = choose_rules._Tally(y, proba, np.arange(200) % 5)
+    families = choose_rules._count_families(tally)
+    thresholds = choose_rules._LabelThresholds(tally)
     overall = families[0][0][int(tally.scores("micro_f1", 0, len(families[0][0])).argmax())].value
-    none, some, all_of_it = thresholds.values("micro_f1", 0.0, [0.0, 5.0, 1e12])
+    none, some, complete = thresholds.values("micro_f1", 0.0, [0.0, 5.0, 1e12])
     assert none[4] == none[5] > 0.85
-    np.testing.assert_allclose(all_of_it, overall, atol=1e-6)
+    np.testing.assert_allclose(complete, overall, atol=1e-6)
     assert overall < some[5] < some[4] < none[4]
 
 
-def test_choice_is_repeatable_and_survives_few_rows() -> None:
+def test_the_choice_is_repeatable_and_works_with_few_rows() -> None:
     y, proba = sample(30, 5, seed=8)
     assert choose_best(y, proba, seed=3) == choose_best(y, proba, seed=3)
     for n in (1, 2, 3):
@@ -236,7 +239,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_json_there_and_back(rule: decision.Rule) -> None:
+def test_json_there_and_back(rule: Rule) -> None:
     again = rule_from_json(json.loads(json.dumps(rule.to_json())))
     assert again == rule
     assert rule.describe()
@@ -254,7 +257,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(RULES), st.data())
-def test_strange_json_is_refused_or_works(rule: decision.Rule, data: st.DataObject) -> None:
+def test_arbitrary_json_is_refused_or_works(rule: Rule, data: st.DataObject) -> None:
     stored = rule.to_json()
     stored[data.draw(st.sampled_from([*stored, "extra"]))] = data.draw(JSON)
     try:
