@@ -50,7 +50,7 @@ class Rows:
 
     def features(self) -> Any:
         encoder = make_encoder(self.train.kind, Config.preset("fast").input)
-        return encoder.fit(self.train.rows, self.train.feature_names).linear_features(self.train.rows)
+        return encoder.fit(self.train.rows, self.train.feature_names).encode(self.train.rows).features
 
     def opinion(self, which: str) -> np.ndarray:
         if which not in self.known:

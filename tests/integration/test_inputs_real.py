@@ -60,11 +60,11 @@ def test_a_linear_model_learns_from_the_features(name):
     assert test is not None
     encoder = fitted(name)
     strength, wanted = SETS[name]
-    features = encoder.linear_features(train.rows)
+    features = encoder.encode(train.rows).features
     assert features.shape[0] == len(train)
     weights, intercepts = fit_linear(Matrix(features), train.indicator(), strength)
     taught = np.nansum(train.indicator(), axis=0) >= 5
-    logits, truth = encoder.linear_features(test.rows) @ weights + intercepts, test.indicator()
+    logits, truth = encoder.encode(test.rows).features @ weights + intercepts, test.indicator()
     scores = []
     for label in np.flatnonzero(taught):
         known = ~np.isnan(truth[:, label])
@@ -81,13 +81,13 @@ def test_the_network_reads_the_nodes(name):
     encoder = fitted(name)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r".* rows had more than 512 nodes")
-        nodes = encoder.encode(test.rows)
-        names = [encoder.node_names(test.rows, row) for row in range(3)]
+        encoded = encoder.encode(test.rows)
+        nodes = encoded.nodes
+        names = [encoded.node_names(row) for row in range(3)]
     assert len(nodes) == len(test)
     torch.manual_seed(0)
     module = encoder.embedding(16)
-    if hasattr(module, "spectral_start"):
-        module.spectral_start(nodes, 0)
+    module.spectral_start(nodes, 0)
     config = ModelConfig(width=16, heads=2, feature_steps=1, base_learners=())
     n_labels = len(test.label_names)
     network = LaMP(config, n_labels, module, LabelGraph("full", None, n_labels), edge_types=encoder.edge_types).eval()

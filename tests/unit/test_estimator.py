@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lampnet import LaMPClassifier
+from lampnet.encoders.text_tokens import Tokens
 from lampnet.evaluation.metrics import example_f1, subset_accuracy
 
 RANDOM = np.random.default_rng(0)
@@ -83,7 +84,7 @@ def test_a_data_frame_keeps_names_and_categories() -> None:
     model = small(epochs=10).fit(frame, labels)
     assert model.classes_.tolist() == ["large", "warm"]
     assert model.feature_names_in_.tolist() == ["size", "colour"]
-    assert model.model_.encoder.node_names(model._dataset(frame).rows, 0)[1].startswith("colour=")
+    assert model.model_.encoder.encode(model._dataset(frame).rows).node_names(0)[1].startswith("colour=")
     assert model.predict(frame[:5]).shape == (5, 2)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(frame.rename(columns={"size": "weight"}))
@@ -182,3 +183,17 @@ def test_a_validation_fraction_that_is_given_is_used_by_a_single_network() -> No
     assert single.metadata["rows"] == {"train": 45, "valid": 15}
     assert single.metadata["networks"] == 1
     assert LaMPClassifier(**options).fit(X, y).model_.metadata["networks"] == 5
+
+
+def test_predicting_tokenizes_each_text_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small().fit(TEXTS, SETS)
+    tokenized: list[str] = []
+    numbers = Tokens.numbers
+
+    def counted(tokens: Tokens, texts: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        tokenized.extend(texts)
+        return numbers(tokens, texts)
+
+    monkeypatch.setattr(Tokens, "numbers", counted)
+    model.predict_proba(TEXTS)
+    assert tokenized == TEXTS

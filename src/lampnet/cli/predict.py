@@ -49,6 +49,7 @@ def command(
     """Predict label sets: {"id", "labels", "scores"} a line, scores of these labels and the next five."""
     from lampnet.errors import ConfigError, did_you_mean
     from lampnet.evaluation.metrics import METRICS
+    from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import as_trained, match_rows
     from lampnet.persistence.model_folder import load_model
     from lampnet.readers.row_chunks import chunks
@@ -76,9 +77,10 @@ def command(
         with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
             while first is not None:
                 chunk = match_rows(fitted, _unlabelled(first))
+                encoded = fitted.encoder.encode(chunk.rows, chunk.row_edges)
                 if chunk.kind in ("wordset", "text"):
-                    empty += int((fitted.encoder.encode(chunk.rows).lengths() == 0).sum())
-                proba = fitted.proba(chunk.rows, chunk.row_edges)
+                    empty += int((encoded.nodes.lengths() == 0).sum())
+                proba = probabilities(fitted.logits_of(encoded))
                 ids = chunk.ids or tuple(str(done + i) for i in range(len(chunk)))
                 for line in _lines(ids, fitted.label_names, proba, rule.apply(proba)):
                     sink.write(line + "\n")

@@ -54,7 +54,7 @@ def rows_for(estimator: Any, X: Any) -> Dataset:
     data = as_dataset(checked(estimator, X, encoder.kind, reset=False), encoder.kind)
     if encoder.kind != "columns" or (isinstance(X, Table) and hasattr(estimator, "feature_names_in_")):
         return data  # a Table's columns are found by name, in any order
-    if len(data.rows.names) != len(encoder.names):
-        raise DataError(f"X has {len(data.rows.names)} columns, the model was fitted with {len(encoder.names)}")
+    if len(data.rows.names) != len(encoder.feature_names):
+        raise DataError(f"X has {len(data.rows.names)} columns, the model was fitted with {len(encoder.feature_names)}")
     # Where one side has no names, or numbers for names, scikit-learn has warned.
-    return replace(data, rows=replace(data.rows, names=encoder.names))
+    return replace(data, rows=replace(data.rows, names=encoder.feature_names))

@@ -12,7 +12,7 @@ from lampnet.errors import DataError, did_you_mean
 if TYPE_CHECKING:
     import numpy as np
 
-    from lampnet.encoders.nodes import Encoder
+    from lampnet.encoders.base import Encoder
 
 _HOME = {
     "wordset": ("wordset", "WordSetEncoder"),

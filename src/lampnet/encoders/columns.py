@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from lampnet.config import InputConfig
 from lampnet.data.dataset import Table
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_names
 from lampnet.encoders.spectral import word_directions
@@ -19,14 +20,12 @@ from lampnet.encoders.vector import LARGEST, mean_and_spread, saved_mean_and_spr
 from lampnet.errors import DataError
 
 
-class ColumnVectors(nn.Module):
+class ColumnVectors(Embedding):
     """z_j = value_j * scale[id_j] + vector[id_j].
 
     A numeric column has an id, its missing value another, and each category of a categorical column
     one of its own; the value of the latter two is 0, so that only their vector counts.
     """
-
-    thin_before = True
 
     def __init__(self, ids: int, width: int) -> None:
         super().__init__()
@@ -56,22 +55,21 @@ class ColumnVectors(nn.Module):
             self.vector.weight.copy_(torch.where(is_numeric, own, directions))
 
 
-class ColumnsEncoder:
+class ColumnsEncoder(Encoder):
     """Learns means, spreads and categories of the columns from the training rows.
 
     >>> table = Table(values=np.array([[1.0, 0], [3.0, np.nan]]), names=("size", "colour"),
     ...               categories={1: ("red", "blue")})
     >>> encoder = ColumnsEncoder(InputConfig()).fit(table)
-    >>> encoder.node_names(table, 0), encoder.node_names(table, 1)
+    >>> encoded = encoder.encode(table)
+    >>> encoded.node_names(0), encoded.node_names(1)
     (['size', 'colour=red'], ['size', 'colour (missing)'])
     """
 
     kind = "columns"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
-        self.names: tuple[str, ...] = ()
+        super().__init__(config)
         self.categories: dict[int, tuple[str, ...]] = {}
         self.mean = np.zeros(0)
         self.spread = np.ones(0)
@@ -82,7 +80,7 @@ class ColumnsEncoder:
         n, columns = table.values.shape
         if n == 0 or columns == 0:
             raise DataError(f"columns need rows and columns; a table of shape {table.values.shape} came")
-        self.names = table.names
+        self.feature_names = table.names
         # Only categories that occur in the training rows get a vector.
         self.categories = {}
         for column, names in sorted(table.categories.items()):
@@ -95,8 +93,8 @@ class ColumnsEncoder:
         self.spread = np.where(numeric, self.spread, 1.0)
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
-        values, ids = self._values_and_ids(rows)
+    def nodes_of(self, parsed: tuple[np.ndarray, np.ndarray]) -> NodeRows:
+        values, ids = parsed
         n, columns = values.shape
         return NodeRows(
             offsets=np.arange(n + 1, dtype=np.int64) * columns,
@@ -104,12 +102,12 @@ class ColumnsEncoder:
             values=values.ravel(),
         )
 
-    def linear_features(self, rows: Any) -> np.ndarray:
+    def features_of(self, parsed: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Standardised values (missing: 0), 0/1 for missing values and for every category, float32 (n, F).
 
         Only columns that had a missing value in training have an indicator for it.
         """
-        values, ids = self._values_and_ids(rows)
+        values, ids = parsed
         n, columns = values.shape
         features = np.zeros((n, self._n_ids()), dtype=np.float32)
         row, column = np.nonzero(ids >= columns)
@@ -123,19 +121,19 @@ class ColumnsEncoder:
     def embedding(self, width: int) -> ColumnVectors:
         return ColumnVectors(self._n_ids(), width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
-        _, ids = self._values_and_ids(rows)
-        names = [*self.names, *(f"{name} (missing)" for name in self.names)]
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
+        names = [*self.feature_names, *(f"{name} (missing)" for name in self.feature_names)]
         for column, known in self.categories.items():
-            names.extend(f"{self.names[column]}={category}" for category in known)
-        return [names[i] for i in ids[row]]
+            names.extend(f"{self.feature_names[column]}={category}" for category in known)
+        return [names[i] for i in encoded.nodes.ids_of(row)]
 
-    def other_view(self, rows: Any) -> None:
-        return None
+    def no_rows(self) -> Table:
+        columns = len(self.feature_names)
+        return Table(values=np.zeros((0, columns)), names=self.feature_names, categories=self.categories)
 
     def state(self) -> dict[str, Any]:
         return {
-            "names": list(self.names),
+            "names": list(self.feature_names),
             "categories": {str(column): list(names) for column, names in self.categories.items()},
         }
 
@@ -145,8 +143,8 @@ class ColumnsEncoder:
     @classmethod
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ColumnsEncoder:
         encoder = cls(config)
-        encoder.names = saved_names(state, "names")
-        columns = len(encoder.names)
+        encoder.feature_names = saved_names(state, "names")
+        columns = len(encoder.feature_names)
         saved = state.get("categories")
         if columns == 0 or not isinstance(saved, Mapping):
             raise DataError("the saved encoder's columns or categories are missing; the model folder is damaged")
@@ -160,12 +158,12 @@ class ColumnsEncoder:
         return encoder
 
     def _n_ids(self) -> int:
-        return 2 * len(self.names) + sum(len(names) for names in self.categories.values())
+        return 2 * len(self.feature_names) + sum(len(names) for names in self.categories.values())
 
-    def _values_and_ids(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+    def parse(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Standardised values (n, C), 0 where missing or categorical, and the vector ids (n, C)."""
         table = self._checked(rows)
-        columns = len(self.names)
+        columns = len(self.feature_names)
         missing = np.isnan(table.values)
         values = np.where(missing, np.float32(0), standardised(table.values, self.mean, self.spread))
         ids = np.where(missing, columns, 0) + np.arange(columns)
@@ -180,23 +178,23 @@ class ColumnsEncoder:
         return values, ids
 
     def _checked(self, rows: Any) -> Table:
-        table = as_table(rows, self.names)
-        if table.names != self.names:
-            extra = [name for name in table.names if name not in self.names]
-            lacking = [name for name in self.names if name not in table.names]
+        table = as_table(rows, self.feature_names)
+        if table.names != self.feature_names:
+            extra = [name for name in table.names if name not in self.feature_names]
+            lacking = [name for name in self.feature_names if name not in table.names]
             if lacking:
                 raise DataError(
                     f"the table lacks the column {lacking[0]!r} ({len(lacking)} in all) that the model was trained on"
                     + (f"; it has {extra[0]!r}, which the model does not know" if extra else "")
                 )
-            order = [table.names.index(name) for name in self.names]
+            order = [table.names.index(name) for name in self.feature_names]
             table = Table(
                 values=table.values[:, order],
-                names=self.names,
+                names=self.feature_names,
                 categories={i: table.categories[o] for i, o in enumerate(order) if o in table.categories},
             )
         categories = dict(table.categories)
-        for column in range(len(self.names)):
+        for column in range(len(self.feature_names)):
             if (column in self.categories) == (column in categories):
                 continue
             if np.isnan(table.values[:, column]).all():  # nothing is there to tell numbers from categories by
@@ -206,7 +204,7 @@ class ColumnsEncoder:
                 continue
             kinds = ("categories", "numbers") if column in self.categories else ("numbers", "categories")
             raise DataError(
-                f"column {self.names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
+                f"column {self.feature_names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
                 "give the same columns"
             )
         return Table(values=table.values, names=table.names, categories=categories)

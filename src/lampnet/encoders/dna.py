@@ -11,6 +11,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_count
 from lampnet.encoders.wordset import unit_rows, warn_of_cut_rows
@@ -22,14 +23,14 @@ KMER = 6
 CHUNK = 4_096
 
 
-class MotifNodes(nn.Module):
+class MotifNodes(Embedding):
     """z = max over `pool` places of ReLU(convolution), plus sine and cosine of the place.
 
     A filter is a motif of `filter_bases` bases; an unknown base (N) counts a quarter of each base.
     The pooled nodes are fewer than the bases; edges between bases join the nodes that hold them.
     """
 
-    thin_before = False  # a convolution needs its neighbours
+    allows_node_dropout = False  # a convolution needs its neighbours
     one_hot: Tensor
 
     def __init__(self, filter_bases: int, pool: int, width: int) -> None:
@@ -64,22 +65,21 @@ class MotifNodes(nn.Module):
         return pooled.squeeze(1).to(edge_types_BWW.dtype)
 
 
-class DnaEncoder:
+class DnaEncoder(Encoder):
     """Windows of bases 0..4 (A, C, G, T, N); nothing but their width is learned.
 
     >>> windows = np.array([[0, 1, 2, 3, 4, 0, 1, 2]], dtype=np.uint8)
     >>> encoder = DnaEncoder(InputConfig(filter_bases=3, pool=4)).fit(windows)
-    >>> encoder.node_names(windows, 0)
+    >>> encoder.encode(windows).node_names(0)
     ['1-4', '5-8']
     >>> reverse_complement(windows).tolist()
     [[1, 2, 3, 4, 0, 1, 2, 3]]
     """
 
     kind = "dna"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.window = 0
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> DnaEncoder:
@@ -89,9 +89,8 @@ class DnaEncoder:
         self.window = windows.shape[1]
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
+    def nodes_of(self, windows: np.ndarray) -> NodeRows:
         """Every base is a node here, one byte each; the embedding pools them."""
-        windows = self._checked(rows)
         most = self.config.max_nodes * self.config.pool
         if windows.shape[1] > most:
             warn_of_cut_rows(len(windows), len(windows), self.config.max_nodes)
@@ -99,9 +98,12 @@ class DnaEncoder:
         n, width = windows.shape
         return NodeRows(offsets=np.arange(n + 1, dtype=np.int64) * width, vectors=windows.reshape(-1, 1))
 
-    def linear_features(self, rows: Any) -> sparse.csr_matrix:
+    def other_nodes_of(self, windows: np.ndarray) -> NodeRows | None:
+        """The other strand, where the settings ask for both."""
+        return self.nodes_of(reverse_complement(windows)) if self.config.both_strands else None
+
+    def features_of(self, windows: np.ndarray) -> sparse.csr_matrix:
         """Counts of six-base words, each word and its reverse complement as one; log, each row of length one."""
-        windows = self._checked(rows)
         table, n_words = _canonical_words()
         parts = []
         for first in range(0, len(windows), CHUNK):
@@ -126,20 +128,20 @@ class DnaEncoder:
     def embedding(self, width: int) -> MotifNodes:
         return MotifNodes(self.config.filter_bases, self.config.pool, width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
-        bases = min(self._checked(rows).shape[1], self.config.max_nodes * self.config.pool)
-        pool = self.config.pool
-        return [f"{start + 1}-{min(start + pool, bases)}" for start in range(0, bases, pool)]
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
+        """The first and last base of each node, as people count them."""
+        return [f"{start + 1}-{end}" for ((start, end),) in self.node_places(encoded, row)]
 
-    def other_view(self, rows: Any) -> np.ndarray | None:
-        """The other strand, where the settings ask for both."""
-        return reverse_complement(self._checked(rows)) if self.config.both_strands else None
+    def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
+        pool = self.config.pool
+        bases = min(self.window, self.config.max_nodes * pool)
+        return [((start, min(start + pool, bases)),) for start in range(0, bases, pool)]
+
+    def no_rows(self) -> np.ndarray:
+        return np.zeros((0, 0), dtype=np.uint8)
 
     def state(self) -> dict[str, Any]:
         return {"window": self.window}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {}
 
     @classmethod
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> DnaEncoder:
@@ -147,7 +149,7 @@ class DnaEncoder:
         encoder.window = saved_count(state, "window", low=1)
         return encoder
 
-    def _checked(self, rows: Any) -> np.ndarray:
+    def parse(self, rows: Any) -> np.ndarray:
         windows = bases_of(rows)
         if windows.shape[1] != self.window:
             raise DataError(

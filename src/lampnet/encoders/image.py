@@ -8,7 +8,7 @@ settings, but never more than a third of the shorter side: 24 x 24 digit scenes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.image_features import feature_count, gradient_and_colour
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_array, saved_count
@@ -27,10 +28,9 @@ from lampnet.errors import DataError, MissingExtra
 CHUNK = 32
 
 
-class Patches(nn.Module):
+class Patches(Embedding):
     """z = W^x (pixels - mean) / spread + sine and cosine of the patch's row and column."""
 
-    thin_before = True
     mean: Tensor
     spread: Tensor
 
@@ -61,20 +61,19 @@ class Patches(nn.Module):
             self.place_weight.fill_(0.5)
 
 
-class ImageEncoder:
+class ImageEncoder(Encoder):
     """Learns size, colours and the mean and spread of the pixels from the training rows.
 
     >>> scenes = np.random.default_rng(0).integers(0, 256, (4, 24, 24), dtype=np.uint8)
     >>> encoder = ImageEncoder(InputConfig()).fit(scenes)
-    >>> encoder.patch, encoder.node_names(scenes, 0)[:4]
+    >>> encoder.patch, encoder.encode(scenes).node_names(0)[:4]
     (8, ['patch 0,0', 'patch 0,1', 'patch 0,2', 'patch 1,0'])
     """
 
     kind = "image"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.height = self.width = self.patch = 0
         self.channels = 1
         self.mean = np.zeros(0, dtype=np.float32)
@@ -117,7 +116,8 @@ class ImageEncoder:
         self.feature_spread = np.where(deviation > 1e-4, deviation, 1.0).astype(np.float32)
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
+    def parse(self, rows: Any) -> tuple[Any, NodeRows]:
+        """The rows as they came, and cut into patches."""
         n, (down, across) = len(rows), self._grid()
         nodes = down * across
         p = self.patch
@@ -131,42 +131,44 @@ class ImageEncoder:
             vectors[first:last] = cut.reshape(-1, vectors.shape[1])
             first = last
         grid = np.stack(np.divmod(np.arange(nodes), across), axis=1).astype(np.int32)
-        return NodeRows(
+        return rows, NodeRows(
             offsets=np.arange(n + 1, dtype=np.int64) * nodes, vectors=vectors, positions=np.tile(grid, (n, 1))
         )
 
-    def linear_features(self, rows: Any) -> np.ndarray:
+    def nodes_of(self, parsed: tuple[Any, NodeRows]) -> NodeRows:
+        return parsed[1]
+
+    def features_of(self, parsed: tuple[Any, NodeRows]) -> np.ndarray:
         """Gradients by direction and colours of the cells, standardised, float32 (n, F)."""
-        parts = [gradient_and_colour(images, self.patch) for images in self._chunks(rows)]
+        parts = [gradient_and_colour(images, self.patch) for images in self._joined_patches(parsed[1])]
         whole = np.concatenate([np.zeros((0, len(self.feature_mean)), dtype=np.float32), *parts])
         return ((whole - self.feature_mean) / self.feature_spread).astype(np.float32)
 
     def embedding(self, width: int) -> Patches:
         return Patches(self.mean, self.spread, width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         down, across = self._grid()
         return [f"patch {r},{c}" for r in range(down) for c in range(across)]
 
-    def node_boxes(self, rows: Any, row: int) -> list[tuple[int, int, int, int]]:
-        """Each node's box (left, top, right, bottom) in pixels of the original image."""
-        height, width, _ = _size(rows[row], row)
+    def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
+        """Boxes are in pixels of the original image."""
+        height, width, _ = _size(encoded.parsed[0][row], row)
         down, across = self._grid()
         y, x = height / self.height, width / self.width
         p = self.patch
         return [
             (
-                round(c * p * x),
-                round(r * p * y),
-                min(width, round((c + 1) * p * x)),
-                min(height, round((r + 1) * p * y)),
+                (
+                    round(c * p * x),
+                    round(r * p * y),
+                    min(width, round((c + 1) * p * x)),
+                    min(height, round((r + 1) * p * y)),
+                ),
             )
             for r in range(down)
             for c in range(across)
         ]
-
-    def other_view(self, rows: Any) -> None:
-        return None
 
     def state(self) -> dict[str, Any]:
         return {"height": self.height, "width": self.width, "patch": self.patch, "channels": self.channels}
@@ -210,6 +212,15 @@ class ImageEncoder:
                 "set input.image_side to resize them"
             )
         return side, side
+
+    def _joined_patches(self, nodes: NodeRows) -> Iterator[np.ndarray]:
+        """uint8 (n, H, W, C) arrays made from patches, a few rows at a time."""
+        (down, across), p = self._grid(), self.patch
+        assert nodes.vectors is not None
+        cut = nodes.vectors.reshape(len(nodes), down, across, p, p, self.channels)
+        for first in range(0, len(nodes), CHUNK):
+            images = cut[first : first + CHUNK].swapaxes(2, 3).reshape(-1, down * p, across * p, self.channels)
+            yield np.ascontiguousarray(images[:, : self.height, : self.width])
 
     def _chunks(self, rows: Any) -> Any:
         """uint8 (n, H, W, C) arrays, a few rows at a time."""

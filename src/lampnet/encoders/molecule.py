@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.molecule_features import ATOM_FEATURES, atom_features, descriptors, environments, fingerprints
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array
@@ -26,10 +27,8 @@ ENVIRONMENT_COUNT = 3
 DESCRIBED = 0.05
 
 
-class Atoms(nn.Module):
+class Atoms(Embedding):
     """z = W^x (atom features) + the vector of the atom's surroundings (itself and its neighbours)."""
-
-    thin_before = True
 
     def __init__(self, surroundings: int, width: int) -> None:
         super().__init__()
@@ -57,13 +56,14 @@ class Atoms(nn.Module):
             self.projection.bias.copy_(-(weight @ torch.from_numpy(mean)))
 
 
-class MoleculeEncoder:
+class MoleculeEncoder(Encoder):
     """Learns common atom surroundings and the spread of the descriptors from the training rows.
 
     >>> encoder = MoleculeEncoder(InputConfig()).fit(["CCO", "c1ccccc1", "CC(=O)N"])
-    >>> encoder.node_names(["CCO"], 0)
+    >>> encoded = encoder.encode(["CCO"])
+    >>> encoded.node_names(0)
     ['C0', 'C1', 'O2']
-    >>> encoder.encode(["CCO"]).edges.tolist()
+    >>> encoded.nodes.edges.tolist()
     [[0, 1, 0], [1, 0, 0], [1, 2, 0], [2, 1, 0]]
     """
 
@@ -71,7 +71,7 @@ class MoleculeEncoder:
     edge_types = len(BONDS)
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.surroundings = np.zeros(0, dtype=np.int64)  # sorted
         self.mean = np.zeros(0)
         self.spread = np.ones(0)
@@ -86,17 +86,21 @@ class MoleculeEncoder:
         self.mean, self.spread = mean_and_spread(described)
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
+    def parse(self, rows: Any) -> list[tuple[str, Any]]:
+        """SMILES and RDKit molecule of each row."""
+        return list(zip(rows, _parsed(rows), strict=True))
+
+    def nodes_of(self, parsed: list[tuple[str, Any]]) -> NodeRows:
         vectors, ids, edges = [], [], []
         limit, cut = self.config.max_nodes, 0
-        for molecule in _parsed(rows):
+        for _, molecule in parsed:
             cut += molecule.GetNumAtoms() > limit
             vectors.append(atom_features(molecule)[:limit])
             ids.append(self._ids(environments(molecule)[:limit]))
             bonds = _bonds(molecule)
             edges.append(bonds[(bonds[:, :2] < limit).all(axis=1)])
         if cut:
-            warn_of_cut_rows(cut, len(rows), limit)
+            warn_of_cut_rows(cut, len(parsed), limit)
         return NodeRows(
             offsets=np.cumsum([0] + [len(part) for part in ids]).astype(np.int64),
             ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
@@ -105,31 +109,28 @@ class MoleculeEncoder:
             edge_offsets=np.cumsum([0] + [len(part) for part in edges]).astype(np.int64),
         )
 
-    def linear_features(self, rows: Any) -> np.ndarray:
+    def features_of(self, parsed: list[tuple[str, Any]]) -> np.ndarray:
         """Morgan fingerprint counts (log, length one) and standardised descriptors, float32 (n, F)."""
-        molecules = _parsed(rows)
-        if not molecules:
+        if not parsed:
             return np.zeros((0, fingerprints([]).shape[1] + len(self.mean)), dtype=np.float32)
-        described = (np.stack([_described(text) for text in rows]) - self.mean) / self.spread
-        return np.hstack([fingerprints(molecules), DESCRIBED * np.clip(described, -5, 5)]).astype(np.float32)
+        described = (np.stack([_described(text) for text, _ in parsed]) - self.mean) / self.spread
+        morgan = fingerprints([molecule for _, molecule in parsed])
+        return np.hstack([morgan, DESCRIBED * np.clip(described, -5, 5)]).astype(np.float32)
 
     def embedding(self, width: int) -> Atoms:
         return Atoms(len(self.surroundings), width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
-        (molecule,) = _parsed([rows[row]], first=row)
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
+        _, molecule = encoded.parsed[row]
         names = [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in molecule.GetAtoms()]
         return names[: self.config.max_nodes]
+
+    def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
+        return [((atom,),) for atom in range(encoded.nodes.lengths()[row])]
 
     def bad_rows(self, rows: Any) -> list[int]:
         """The numbers of the rows that are no molecule, so that a caller can leave them out."""
         return [row for row, text in enumerate(rows) if _molecule(text) is None]
-
-    def other_view(self, rows: Any) -> None:
-        return None
-
-    def state(self) -> dict[str, Any]:
-        return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"surroundings": self.surroundings, "mean": self.mean, "spread": self.spread}
@@ -153,11 +154,11 @@ class MoleculeEncoder:
         return np.where(self.surroundings[place] == keys, place + 1, 0).astype(np.int32)
 
 
-def _parsed(rows: Any, first: int = 0) -> list[Any]:
+def _parsed(rows: Any) -> list[Any]:
     if isinstance(rows, str):
         raise DataError("one SMILES string came where a list of them was expected; put it in a list")
     molecules = []
-    for row, text in enumerate(rows, start=first):
+    for row, text in enumerate(rows):
         molecule = _molecule(text)
         if molecule is None:
             shown = repr(text) if len(repr(text)) <= 80 else f"{repr(text)[:77]}..."

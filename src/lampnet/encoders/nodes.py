@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -50,6 +49,11 @@ class NodeRows:
     def lengths(self) -> np.ndarray:
         """Nodes of each row, int64 (n,)."""
         return np.diff(self.offsets)
+
+    def ids_of(self, row: int) -> np.ndarray:
+        """The ids of one row's nodes, int32 (S,)."""
+        assert self.ids is not None
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
 
     def take(self, index: np.ndarray) -> NodeRows:
         """The rows with these numbers, in this order, copied.
@@ -155,7 +159,7 @@ class NodeBatch:
         """Node dropout: each node goes with the given chance, but never a row's last one.
 
         The kept nodes move together, in their order, and the batch shrinks to its longest row, so that
-        thinning also saves time. Modules with `thin_before = False` need all nodes and are not with_node_dropout.
+        dropout also saves time. It is not for an `Embedding` that needs all nodes of a row.
         """
         if chance <= 0:
             return self
@@ -230,54 +234,6 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
         edges=np.concatenate(parts) if parts else np.zeros((0, 3), dtype=np.int32),
         edge_offsets=np.cumsum([0] + [len(part) for part in parts]).astype(np.int64),
     )
-
-
-class Encoder(Protocol):
-    """One input kind: what it learned from the training rows, and how it makes nodes.
-
-    An encoder is fitted once, on training rows only, and saved with the model as JSON (`state`)
-    and named arrays (`arrays`); `restore` makes it again from both.
-    """
-
-    kind: str
-    #: kinds of edges in the feature graph; 0 where the kind has none
-    edge_types: int
-
-    def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> Encoder:
-        """Learn vocabularies, means and spreads from training rows."""
-        ...
-
-    def encode(self, rows: Any) -> NodeRows:
-        """Rows of any data set as nodes."""
-        ...
-
-    def linear_features(self, rows: Any) -> sparse.csr_matrix | np.ndarray:
-        """(n, F) numbers a linear model can learn from (tf-idf, k-mers, fingerprints, ...)."""
-        ...
-
-    def embedding(self, width: int) -> nn.Module:
-        """W^x: a module from NodeBatch to (z_BSD, present_BS, edge_types_BSS or None).
-
-        Its attribute `thin_before` says whether a batch may lose nodes before it; it may have a method
-        `spectral_start(nodes, seed)` that sets a good starting point from training nodes, without labels.
-        """
-        ...
-
-    def node_names(self, rows: Any, row: int) -> list[str]:
-        """What a person calls the nodes of one row, in the order of `encode`."""
-        ...
-
-    def other_view(self, rows: Any) -> Any | None:
-        """The same rows seen another way (DNA: the other strand), to train on and to average; None for none."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """What was learned, as JSON data."""
-        ...
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, as named arrays."""
-        ...
 
 
 def sinusoidal(positions_BSP: Tensor, width: int) -> Tensor:

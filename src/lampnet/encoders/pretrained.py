@@ -17,6 +17,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_count
 from lampnet.encoders.spectral import principal_projection
@@ -29,14 +30,14 @@ SAMPLE_ROWS = 256
 CHUNK = 1_000
 
 
-class TransformerNodes(nn.Module):
+class TransformerNodes(Embedding):
     """z = W^x (last hidden state of the token).
 
     A frozen transformer runs without gradients, in evaluation mode, and is no part of the module's
     weights: the folder keeps them. With `fine_tune` it is trained and saved like everything else.
     """
 
-    thin_before = False  # a token's state depends on the whole text
+    allows_node_dropout = False  # a token's state depends on the whole text
 
     def __init__(self, transformer: nn.Module, hidden: int, width: int, fine_tune: bool) -> None:
         super().__init__()
@@ -77,14 +78,13 @@ class TransformerNodes(nn.Module):
         self.train(training)
 
 
-class PretrainedEncoder:
+class PretrainedEncoder(Encoder):
     """The tokens of a folder's own tokenizer; a linear model still reads tf-idf of words."""
 
     kind = "text"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.words = TextEncoder(config)
         self._tokenizer: Any = None
         self._settings: Any = None
@@ -95,8 +95,10 @@ class PretrainedEncoder:
         self._open()
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
-        rows = checked_texts(rows)
+    def parse(self, rows: Any) -> list[str]:
+        return checked_texts(rows)
+
+    def nodes_of(self, rows: list[str]) -> NodeRows:
         tokenizer = self._open()
         parts, cut = [np.zeros(0, dtype=np.int32)], 0
         for first in range(0, len(rows), CHUNK):
@@ -111,9 +113,9 @@ class PretrainedEncoder:
         offsets = np.cumsum([len(part) for part in parts])
         return NodeRows(offsets=offsets.astype(np.int64), ids=np.concatenate(parts))
 
-    def linear_features(self, rows: Any) -> sparse.csr_matrix:
+    def features_of(self, rows: list[str]) -> sparse.csr_matrix:
         """tf-idf of words, as for plain text."""
-        return self.words.linear_features(rows)
+        return self.words.features_of(self.words.parse(rows))
 
     def embedding(self, width: int) -> TransformerNodes:
         self._open()
@@ -139,21 +141,17 @@ class PretrainedEncoder:
             transformer._modules["pooler"] = None  # its output is not used, so it would never get a gradient
         return transformer
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
-        tokenizer = self._open()
-        names: list[str] = tokenizer.convert_ids_to_tokens(self.encode([rows[row]]).ids.tolist())  # type: ignore[union-attr]
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
+        names: list[str] = self._open().convert_ids_to_tokens(encoded.nodes.ids_of(row).tolist())
         return names
 
-    def node_places(self, rows: Any, row: int) -> list[list[tuple[int, int]]]:
-        """For each node of one row its character span; the tokenizer's own marks have none."""
-        checked_texts([rows[row]])
-        if not rows[row].strip():
+    def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
+        """The tokenizer's own marks have no place."""
+        text = encoded.parsed[row]
+        if not text.strip():
             return []
-        encoded = self._open()([rows[row]], truncation=True, max_length=self._longest())
-        return [[(int(a), int(b))] if b > a else [] for a, b in encoded.encodings[0].offsets]
-
-    def other_view(self, rows: Any) -> None:
-        return None
+        (tokens,) = self._open()([text], truncation=True, max_length=self._longest()).encodings
+        return [((int(a), int(b)),) if b > a else () for a, b in tokens.offsets]
 
     def state(self) -> dict[str, Any]:
         vocabulary = len(self._open())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
-from lampnet.encoders.text_tokens import Tokens, checked_texts
+from lampnet.encoders.text_tokens import Tokens
 from lampnet.encoders.text_weights import TextWeights
 from lampnet.encoders.wordset import WordVectors, heaviest, warn_of_cut_rows
 from lampnet.errors import DataError
@@ -36,8 +38,20 @@ class PlacedWordVectors(WordVectors):
         with torch.no_grad():
             self.place_weight.fill_(0.1)
 
+    def projected(self, matrices: Sequence[Tensor], nodes: int) -> Embedding | None:
+        return None  # the place is part of the vector
 
-class TextEncoder:
+
+@dataclass(frozen=True)
+class TokenizedTexts:
+    """Texts and their tokens: row r has numbers[offsets[r]:offsets[r + 1]], -1 for unknown words."""
+
+    texts: Sequence[str]
+    numbers: np.ndarray
+    offsets: np.ndarray
+
+
+class TextEncoder(Encoder):
     """Learns a vocabulary and its document frequencies from the training rows.
 
     With `text_nodes="set"` the distinct known words are the nodes and (1 + log tf) * idf scales their
@@ -45,17 +59,17 @@ class TextEncoder:
     but keep their place; a row without a known word has no node.
 
     >>> encoder = TextEncoder(InputConfig(min_count=1)).fit(["a red fox", "a blue sea"])
-    >>> encoder.node_names(["Red sea, red sky"], 0)
+    >>> encoded = encoder.encode(["Red sea, red sky"])
+    >>> encoded.node_names(0)
     ['red', 'sea']
-    >>> encoder.node_places(["Red sea, red sky"], 0)
-    [[(0, 3), (9, 12)], [(4, 7)]]
+    >>> encoded.node_places(0)
+    [((0, 3), (9, 12)), ((4, 7),)]
     """
 
     kind = "text"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.tokens: Tokens | None = None
         self.weights: TextWeights | None = None
 
@@ -71,50 +85,44 @@ class TextEncoder:
         self.weights = TextWeights.learn(*self.tokens.numbers(rows), len(self.tokens.words))
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
-        tokens, weights = self._learned()
-        numbers, offsets = tokens.numbers(rows)
+    def parse(self, rows: Any) -> TokenizedTexts:
+        tokens, _ = self._learned()
+        return TokenizedTexts(rows, *tokens.numbers(rows))
+
+    def nodes_of(self, parsed: TokenizedTexts) -> NodeRows:
+        _, weights = self._learned()
         if self.config.text_nodes == "sequence":
-            return self._sequence(numbers, offsets, weights.idf)
-        matrix = heaviest(weights.nodes(numbers, offsets), self.config.max_nodes)
+            return self._sequence(parsed.numbers, parsed.offsets, weights.idf)
+        matrix = heaviest(weights.nodes(parsed.numbers, parsed.offsets), self.config.max_nodes)
         if not self.config.tfidf:
             matrix.data = np.ones_like(matrix.data)
         return NodeRows.from_csr(matrix)
 
-    def linear_features(self, rows: Any) -> sparse.csr_matrix:
+    def features_of(self, parsed: TokenizedTexts) -> sparse.csr_matrix:
         """tf-idf of words, and of word pairs in short texts or of the opening of long ones; each row of length one."""
-        tokens, weights = self._learned()
-        return weights.features(*tokens.numbers(rows))
+        _, weights = self._learned()
+        return weights.features(parsed.numbers, parsed.offsets)
 
     def embedding(self, width: int) -> WordVectors:
         tokens, _ = self._learned()
         kind = PlacedWordVectors if self.config.text_nodes == "sequence" else WordVectors
         return kind(len(tokens.words), width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         tokens, _ = self._learned()
-        ids = self.encode([rows[row]]).ids
-        assert ids is not None
-        return [tokens.words[i] for i in ids]
+        return [tokens.words[i] for i in encoded.nodes.ids_of(row)]
 
-    def node_places(self, rows: Any, row: int) -> list[list[tuple[int, int]]]:
-        """For each node of one row the character spans (start, end) it stands for in the text."""
+    def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
         tokens, _ = self._learned()
-        text = rows[row]
-        checked_texts([text])
-        numbers, _ = tokens.numbers([text])
-        spans = tokens.spans(text)
-        nodes = self.encode([text])
-        assert nodes.ids is not None
+        parsed, nodes = encoded.parsed, encoded.nodes
+        spans = tokens.spans(parsed.texts[row])
         if nodes.positions is not None:
-            return [[spans[place]] for place in nodes.positions[:, 0]]
-        by_word: dict[int, list[tuple[int, int]]] = {}
-        for number, span in zip(numbers, spans, strict=True):
+            own = nodes.positions[nodes.offsets[row] : nodes.offsets[row + 1], 0]
+            return [(spans[place],) for place in own]
+        by_word: dict[int, list[tuple[int, ...]]] = {}
+        for number, span in zip(parsed.numbers[parsed.offsets[row] : parsed.offsets[row + 1]], spans, strict=True):
             by_word.setdefault(int(number), []).append(span)
-        return [by_word[int(word)] for word in nodes.ids]
-
-    def other_view(self, rows: Any) -> None:
-        return None
+        return [tuple(by_word[int(word)]) for word in nodes.ids_of(row)]
 
     def state(self) -> dict[str, Any]:
         tokens, _ = self._learned()

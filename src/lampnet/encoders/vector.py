@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_count
 from lampnet.encoders.spectral import principal_projection
@@ -21,10 +22,8 @@ LARGEST = 1e150
 FARTHEST = 1e4
 
 
-class LinearNode(nn.Module):
+class LinearNode(Embedding):
     """z = W^x x + b, for the one node of a row."""
-
-    thin_before = True
 
     def __init__(self, features: int, width: int) -> None:
         super().__init__()
@@ -43,19 +42,18 @@ class LinearNode(nn.Module):
             self.projection.bias.zero_()
 
 
-class VectorEncoder:
+class VectorEncoder(Encoder):
     """Learns mean and spread of each number from the training rows.
 
     >>> encoder = VectorEncoder(InputConfig()).fit(np.array([[0.0, 5.0], [2.0, 5.0]]))
-    >>> encoder.linear_features(np.array([[2.0, 5.0]])).tolist()
+    >>> encoder.encode(np.array([[2.0, 5.0]])).features.tolist()
     [[1.0, 0.0]]
     """
 
     kind = "vector"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
+        super().__init__(config)
         self.mean = np.zeros(0)
         self.spread = np.ones(0)
 
@@ -66,11 +64,7 @@ class VectorEncoder:
         self.mean, self.spread = mean_and_spread(X)
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
-        X = self.linear_features(rows)
-        return NodeRows(offsets=np.arange(len(X) + 1, dtype=np.int64), vectors=X)
-
-    def linear_features(self, rows: Any) -> np.ndarray:
+    def parse(self, rows: Any) -> np.ndarray:
         """The standardised vector, float32 (n, F)."""
         X = numbers_of(rows)
         if X.shape[1] != len(self.mean):
@@ -80,14 +74,24 @@ class VectorEncoder:
             )
         return standardised(X, self.mean, self.spread)
 
+    def nodes_of(self, parsed: np.ndarray) -> NodeRows:
+        return NodeRows(offsets=np.arange(len(parsed) + 1, dtype=np.int64), vectors=parsed)
+
+    def features_of(self, parsed: np.ndarray) -> np.ndarray:
+        return parsed
+
     def embedding(self, width: int) -> LinearNode:
         return LinearNode(len(self.mean), width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         return ["vector"]
 
-    def other_view(self, rows: Any) -> None:
-        return None
+    @property
+    def feature_count(self) -> int:
+        return len(self.mean)
+
+    def no_rows(self) -> np.ndarray:
+        return np.zeros((0, len(self.mean)), dtype=np.float32)
 
     def state(self) -> dict[str, Any]:
         return {"features": len(self.mean)}

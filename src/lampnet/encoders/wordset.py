@@ -12,16 +12,18 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_names
 from lampnet.encoders.spectral import word_directions
 from lampnet.errors import DataError
 
+#: products of all words are looked up where they take at most this many numbers
+TABLE_NUMBERS = 64_000_000
 
-class WordVectors(nn.Module):
+
+class WordVectors(Embedding):
     """z_j = value_j * W^x[id_j]."""
-
-    thin_before = True
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__()
@@ -43,22 +45,41 @@ class WordVectors(nn.Module):
         with torch.no_grad():
             self.vectors.weight.copy_(torch.from_numpy(word_directions(matrix, width, seed)))
 
+    def projected(self, matrices: Sequence[Tensor], nodes: int) -> Embedding | None:
+        words = self.vectors.num_embeddings
+        if nodes < words or words * sum(len(matrix) for matrix in matrices) > TABLE_NUMBERS:
+            return None
+        return ProjectedWords(self.vectors.weight, matrices)
 
-class WordSetEncoder:
+
+class ProjectedWords(Embedding):
+    """For prediction: the products of every word vector with each of the (K, D) matrices, side by side."""
+
+    def __init__(self, words_VD: Tensor, matrices: Sequence[Tensor]) -> None:
+        super().__init__()
+        with torch.no_grad():
+            self.table = torch.cat([nn.functional.linear(words_VD, matrix) for matrix in matrices], dim=1)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, None]:
+        assert batch.ids_BS is not None
+        assert batch.values_BS is not None
+        sent = nn.functional.embedding(batch.ids_BS, self.table)
+        return sent.mul_(batch.values_BS.unsqueeze(-1)), batch.present_BS, None
+
+
+class WordSetEncoder(Encoder):
     """Learns the inverse document frequencies of the training rows.
 
     >>> rows = sparse.csr_matrix([[1.0, 0, 1], [0, 1, 1]])
     >>> encoder = WordSetEncoder(InputConfig(tfidf=False)).fit(rows, ["a", "b", "c"])
-    >>> encoder.node_names(rows, 0)
+    >>> encoder.encode(rows).node_names(0)
     ['a', 'c']
     """
 
     kind = "wordset"
-    edge_types = 0
 
     def __init__(self, config: InputConfig) -> None:
-        self.config = config
-        self.names: tuple[str, ...] = ()
+        super().__init__(config)
         self.idf = np.zeros(0, dtype=np.float32)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> WordSetEncoder:
@@ -68,33 +89,41 @@ class WordSetEncoder:
             raise DataError(f"word sets need rows and features; a matrix of shape {matrix.shape} came")
         if feature_names is not None and len(feature_names) != n_features:
             raise DataError(f"{n_features} features came with {len(feature_names)} names; give one a feature")
-        self.names = tuple(feature_names) if feature_names is not None else tuple(f"f{i}" for i in range(n_features))
+        self.feature_names = tuple(feature_names if feature_names is not None else (f"f{i}" for i in range(n_features)))
         self.idf = inverse_document_frequency(np.bincount(matrix.indices, minlength=n_features), n)
         return self
 
-    def encode(self, rows: Any) -> NodeRows:
-        matrix = self._checked(rows)
-        return NodeRows.from_csr(
-            heaviest(self._weighted(matrix) if self.config.tfidf else matrix, self.config.max_nodes)
-        )
+    def parse(self, rows: Any) -> tuple[sparse.csr_matrix, sparse.csr_matrix]:
+        """The values as they came, and multiplied with the inverse document frequencies."""
+        matrix = _finite(rows)
+        if matrix.shape[1] != len(self.feature_names):
+            raise DataError(
+                f"rows with {matrix.shape[1]} features came to a model trained on {len(self.feature_names)}; "
+                "give the same features in the same order"
+            )
+        weighted = matrix.copy()
+        weighted.data = weighted.data * self.idf[weighted.indices]
+        return matrix, weighted
 
-    def linear_features(self, rows: Any) -> sparse.csr_matrix:
+    def nodes_of(self, parsed: tuple[sparse.csr_matrix, sparse.csr_matrix]) -> NodeRows:
+        plain, weighted = parsed
+        return NodeRows.from_csr(heaviest(weighted if self.config.tfidf else plain, self.config.max_nodes))
+
+    def features_of(self, parsed: tuple[sparse.csr_matrix, sparse.csr_matrix]) -> sparse.csr_matrix:
         """tf-idf, each row of length one."""
-        return unit_rows(self._weighted(self._checked(rows)))
+        return unit_rows(parsed[1])
 
     def embedding(self, width: int) -> WordVectors:
-        return WordVectors(len(self.names), width)
+        return WordVectors(len(self.feature_names), width)
 
-    def node_names(self, rows: Any, row: int) -> list[str]:
-        ids = self.encode(self._checked(rows)[[row]]).ids
-        assert ids is not None
-        return [self.names[i] for i in ids]
+    def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
+        return [self.feature_names[i] for i in encoded.nodes.ids_of(row)]
 
-    def other_view(self, rows: Any) -> None:
-        return None
+    def no_rows(self) -> sparse.csr_matrix:
+        return sparse.csr_matrix((0, len(self.feature_names)), dtype=np.float32)
 
     def state(self) -> dict[str, Any]:
-        return {"names": list(self.names)}
+        return {"names": list(self.feature_names)}
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"idf": self.idf}
@@ -102,23 +131,9 @@ class WordSetEncoder:
     @classmethod
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> WordSetEncoder:
         encoder = cls(config)
-        encoder.names = saved_names(state, "names")
-        encoder.idf = saved_array(arrays, "idf", "float32", (len(encoder.names),))
+        encoder.feature_names = saved_names(state, "names")
+        encoder.idf = saved_array(arrays, "idf", "float32", (len(encoder.feature_names),))
         return encoder
-
-    def _checked(self, rows: Any) -> sparse.csr_matrix:
-        matrix = _finite(rows)
-        if matrix.shape[1] != len(self.names):
-            raise DataError(
-                f"rows with {matrix.shape[1]} features came to a model trained on {len(self.names)}; "
-                "give the same features in the same order"
-            )
-        return matrix
-
-    def _weighted(self, matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-        weighted = matrix.copy()
-        weighted.data = weighted.data * self.idf[weighted.indices]
-        return weighted
 
 
 def inverse_document_frequency(documents: np.ndarray, n: int) -> np.ndarray:

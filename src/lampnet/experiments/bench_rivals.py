@@ -33,9 +33,9 @@ def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     config = Config.preset("fast").updated({"model.base_learners": "none"})
     encoder = make_encoder("wordset", config.input).fit(splits.train.rows, splits.train.feature_names)
     X, Y = splits.train.rows[:FIT_ROWS], splits.train.indicator()[:FIT_ROWS]
-    nodes = encoder.encode(X)
-    test = encoder.encode(splits.train.rows[-TEST_ROWS:]).take(np.arange(TEST_ROWS))
-    features, test_features = encoder.linear_features(X), encoder.linear_features(splits.train.rows[-TEST_ROWS:])
+    encoded, held_out = encoder.encode(X), encoder.encode(splits.train.rows[-TEST_ROWS:])
+    nodes, test = encoded.nodes, held_out.nodes
+    features, test_features = encoded.features, held_out.features
     network = build_member(config, Y.shape[1], encoder, None)
     chunks = np.array_split(np.argsort(nodes.lengths()), FIT_ROWS // 32)
     state: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def batching() -> dict[str, Any]:
     config = Config.preset("fast").updated({"model.base_learners": "none"})
     rows = splits.train.rows[:2048]
     encoder = make_encoder(splits.train.kind, config.input).fit(rows, splits.train.feature_names)
-    examples = Examples(nodes=encoder.encode(rows), targets=splits.train.indicator()[: len(rows)])
+    examples = Examples(nodes=encoder.encode(rows).nodes, targets=splits.train.indicator()[: len(rows)])
     batches = shuffled_batches(examples.nodes.lengths(), config.training.batch_size, seed=0, epoch=0)
     network = build_member(config, len(splits.train.label_names), encoder, None)
     state: dict[str, Any] = {"at": 0}

@@ -15,7 +15,6 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.schema import random_split
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.encoders import make_encoder
-from lampnet.encoders.nodes import NodeRows, with_edges
 from lampnet.errors import DataError, LampnetError
 from lampnet.pipeline.fit import check_training_rows
 from lampnet.readers.sources import Source, prior_graph
@@ -96,16 +95,11 @@ class Material:
 
     def features(self, config: Config) -> Encoded:
         """The matrices that LaMP's own first opinions are made from; the same for every baseline."""
-        return self._encode("features", config, lambda encoder, data: encoder.linear_features(data.rows))
+        return self._encode("features", config, lambda encoder, data: encoder.encode(data.rows).features)
 
     def nodes(self, config: Config) -> Encoded:
         """The parts as `NodeRows`."""
-
-        def encode(encoder: Any, data: Dataset) -> NodeRows:
-            nodes: NodeRows = encoder.encode(data.rows)
-            return nodes if data.row_edges is None else with_edges(nodes, data.row_edges)
-
-        return self._encode("nodes", config, encode)
+        return self._encode("nodes", config, lambda encoder, data: encoder.encode(data.rows, data.row_edges).nodes)
 
     def _encode(self, what: str, config: Config, encode: Any) -> Encoded:
         key = (what, config.input)

@@ -191,7 +191,7 @@ def stage_probabilities(output: Output) -> np.ndarray:
 
 def recorded_batches(model: FittedModel, data: Dataset) -> Iterator[tuple[np.ndarray, Output]]:
     """Places of a few rows and what the network recorded of them; few at a time where attention is large."""
-    lengths = model.encoder.encode(data.rows).lengths()
+    lengths = model.encoder.encode(data.rows).nodes.lengths()
     n_labels, config = len(model.label_names), model.config.model
     heard = min(n_labels, config.candidates) if config.candidates else n_labels
     order = np.argsort(lengths, kind="stable")
@@ -290,7 +290,7 @@ def _explain_row(
     # The nodes that matter to any label in play at any step, in the row's own order.
     weight = to_input.mean(axis=1).max(axis=(0, 1), initial=0.0)
     kept = np.sort(np.argsort(-weight, kind="stable")[: limits[1]])
-    two_views = getattr(model.encoder, "other_view", lambda rows: None)(one.rows) is not None
+    two_views = model.encoder.encode(one.rows).other_view is not None
     return Explanation(
         row=0,
         id="",

@@ -1,7 +1,6 @@
 """What a person sees of one row: its nodes by name and place, and the input itself as plain data.
 
-Places mean, by kind of input: text - character spans (start, end); dna - base spans (start, end);
-image - pixel boxes (left, top, right, bottom); molecule - atom numbers (atom,); other kinds have none.
+What places mean for each kind of input says `EncodedRows.node_places`.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lampnet.encoders.nodes import Encoder
+from lampnet.encoders.base import EncodedRows, Encoder
 
 BASES = "ACGTN"
 #: Pictures are shown no larger than this, so that a page with fifty of them stays small.
@@ -47,28 +46,20 @@ class Node:
 def describe_input(encoder: Encoder, rows: Any) -> tuple[list[Node], dict[str, Any]]:
     """All nodes of the only row in `rows`, and that row as JSON data."""
     kind = encoder.kind
-    names = encoder.node_names(rows, 0)
-    places: list[tuple[tuple[int, ...], ...]] = [() for _ in names]
+    encoded = encoder.encode(rows)
+    names, places = encoded.node_names(0), encoded.node_places(0)
     values: list[float | None] = [None for _ in names]
     shown: dict[str, Any] = {}
     if kind == "text":
         shown = {"text": rows[0]}
-        given = getattr(encoder, "node_places", None)
-        if given is not None:
-            places = [tuple((int(a), int(b)) for a, b in spans) for spans in given(rows, 0)]
     elif kind == "image":
-        boxes = [tuple(int(x) for x in box) for box in encoder.node_boxes(rows, 0)]  # type: ignore[attr-defined]
-        places = [(box,) for box in boxes]
         shown = _picture(rows[0])
     elif kind == "dna":
-        sequence = "".join(BASES[code] for code in np.asarray(rows[0]))
-        shown = {"sequence": sequence}
-        places = [_base_span(name) for name in names]
+        shown = {"sequence": "".join(BASES[code] for code in np.asarray(rows[0]))}
     elif kind == "molecule":
         shown = {"smiles": str(rows[0])}
-        places = [((i,),) for i in range(len(names))]
     elif kind in ("wordset", "columns"):
-        values = _values(encoder, rows, len(names))
+        values = _values(encoded, len(names))
     nodes = [
         Node(number=i, name=name, places=place, value=value)
         for i, (name, place, value) in enumerate(zip(names, places, values, strict=True))
@@ -76,18 +67,12 @@ def describe_input(encoder: Encoder, rows: Any) -> tuple[list[Node], dict[str, A
     return nodes, {"kind": kind, **shown}
 
 
-def _values(encoder: Encoder, rows: Any, n: int) -> list[float | None]:
+def _values(encoded: EncodedRows, n: int) -> list[float | None]:
     """What each node weighs: tf-idf of a word, standard deviations of a column from its mean."""
-    values = encoder.encode(rows).values
+    values = encoded.nodes.values
     if values is None or len(values) != n:
         return [None] * n
     return [round(float(value), 4) for value in values]
-
-
-def _base_span(name: str) -> tuple[tuple[int, ...], ...]:
-    """The bases of a node named as people count them: "5-8" is 4 to 8."""
-    first, _, last = name.partition("-")
-    return ((int(first) - 1, int(last)),)
 
 
 def _picture(item: Any) -> dict[str, Any]:

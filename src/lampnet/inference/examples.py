@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from lampnet.encoders.base import EncodedRows
 from lampnet.encoders.nodes import NodeRows
 
 NODE_ARRAYS = ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets")
@@ -74,3 +75,11 @@ class Examples:
             if array is not None:
                 digest.update(np.ascontiguousarray(array).view(np.uint8).data)
         return digest.hexdigest()
+
+
+def examples_of_views(encoded: EncodedRows, targets: Any, base_logits: np.ndarray | None) -> list[Examples]:
+    """The rows, and the same rows seen from the other side where the input has a second view.
+
+    Both have the same base logits: their features count both sides as one (k-mers of both DNA strands).
+    """
+    return [Examples(nodes=nodes, targets=targets, base_logits=base_logits) for nodes in encoded.views()]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
 
-from lampnet.encoders.nodes import Encoder
 from lampnet.inference.examples import Examples
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.kernels.prediction_layout import prepared
@@ -53,13 +52,6 @@ def probabilities(logits: np.ndarray) -> np.ndarray:
     from scipy.special import expit
 
     return np.asarray(expit(logits), dtype=logits.dtype)
-
-
-def other_views(encoder: Encoder, rows: Any) -> list[Any]:
-    """The same rows seen otherwise, where the input has a second view (the other DNA strand)."""
-    other = getattr(encoder, "other_view", None)
-    view = other(rows) if other is not None else None
-    return [] if view is None else [view]
 
 
 def logits_of_views(network: LaMP | Ensemble, views: Sequence[Examples], label_priors: np.ndarray | None) -> np.ndarray:

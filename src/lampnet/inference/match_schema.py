@@ -23,15 +23,14 @@ def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> 
     """
     if source.named:
         return source
-    encoder: Any = model.encoder
     trained_on = model.metadata.get("source")
     columns = trained_on.get("columns") if isinstance(trained_on, dict) else None
     roles = {role: value for role, value in columns.items() if _is_named(value)} if isinstance(columns, dict) else {}
-    if encoder.kind == "columns":
-        roles["features"] = encoder.names
-        roles["categories"] = tuple(encoder.names[number] for number in encoder.categories)
-    elif encoder.kind == "wordset" and encoder.names:
-        roles["features"] = encoder.names
+    names, rows = model.encoder.feature_names, model.encoder.no_rows()
+    if names:
+        roles["features"] = names
+    if isinstance(rows, Table):
+        roles["categories"] = tuple(names[number] for number in rows.categories)
     return replace(source, known=KnownColumns(roles=roles, label_names=model.label_names, unlabelled=unlabelled))
 
 
@@ -88,20 +87,11 @@ def _as_kind(data: Dataset, kind: str) -> Dataset:
 
 def _training_shape(model: FittedModel) -> Dataset:
     """No rows, but the features and labels of the rows that the model was trained on."""
-    encoder: Any = model.encoder
-    rows: Any = []
-    names = None
-    if encoder.kind == "wordset":
-        names = encoder.names
-        rows = sparse.csr_matrix((0, len(names)), dtype=np.float32)
-    elif encoder.kind == "vector":
-        rows = np.zeros((0, len(encoder.mean)), dtype=np.float32)
-    elif encoder.kind == "columns":
-        names = encoder.names
-        rows = Table(values=np.zeros((0, len(names))), names=names, categories=encoder.categories)
-    elif encoder.kind == "dna":
-        rows = np.zeros((0, 0), dtype=np.uint8)
-    labels = sparse.csr_matrix((0, len(model.label_names)), dtype=np.float32)
     return Dataset(
-        name="training", kind=encoder.kind, rows=rows, labels=labels, label_names=model.label_names, feature_names=names
+        name="training",
+        kind=model.encoder.kind,
+        rows=model.encoder.no_rows(),
+        labels=sparse.csr_matrix((0, len(model.label_names)), dtype=np.float32),
+        label_names=model.label_names,
+        feature_names=model.encoder.feature_names or None,
     )

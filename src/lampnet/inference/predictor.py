@@ -14,11 +14,11 @@ from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.schema import align_labels
-from lampnet.encoders.nodes import Encoder, with_edges
+from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import DataError
 from lampnet.evaluation.choose_rules import Decisions
-from lampnet.inference.examples import Examples
-from lampnet.inference.logits import logits_of_views, other_views, probabilities
+from lampnet.inference.examples import Examples, examples_of_views
+from lampnet.inference.logits import logits_of_views, probabilities
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.lamp import LaMP, Output
 
@@ -47,16 +47,20 @@ class FittedModel:
 
     def examples(self, rows: Any, labels: Any = None, row_edges: Sequence[np.ndarray] | None = None) -> Examples:
         """Raw rows as nodes with their base_logits."""
-        nodes = self.encoder.encode(rows)
-        if row_edges is not None:
-            nodes = with_edges(nodes, row_edges)
-        base_logits = self.stack.logits(self.encoder.linear_features(rows)) if self.stack is not None else None
-        return Examples(nodes=nodes, targets=labels, base_logits=base_logits)
+        encoded = self.encoder.encode(rows, row_edges)
+        return Examples(nodes=encoded.nodes, targets=labels, base_logits=self._base_logits(encoded))
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
-        views = [self.examples(v, row_edges=row_edges) for v in (rows, *other_views(self.encoder, rows))]
+        return self.logits_of(self.encoder.encode(rows, row_edges))
+
+    def logits_of(self, encoded: EncodedRows) -> np.ndarray:
+        """`logits` of rows that are encoded already."""
+        views = examples_of_views(encoded, None, self._base_logits(encoded))
         return logits_of_views(self.network, views, self.label_priors)
+
+    def _base_logits(self, encoded: EncodedRows) -> np.ndarray | None:
+        return None if self.stack is None else self.stack.logits(encoded.features)
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) probabilities."""

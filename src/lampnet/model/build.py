@@ -5,7 +5,7 @@ from __future__ import annotations
 from scipy import sparse
 
 from lampnet.config import Config
-from lampnet.encoders.nodes import Encoder
+from lampnet.encoders.base import Encoder
 from lampnet.model.ensemble import Ensemble, heard_as_one
 from lampnet.model.label_edges import LabelGraph
 from lampnet.model.lamp import LaMP
@@ -32,7 +32,7 @@ def build_member(
             n_labels,
             encoder.embedding(config.model.width),
             LabelGraph(config.label_graph, graph, n_labels),
-            edge_types=getattr(encoder, "edge_types", 0),
+            edge_types=encoder.edge_types,
             seed=seed,
         )
 

@@ -21,9 +21,7 @@ SAMPLE_ROWS = 2_000
 
 def spectral_start(model: LaMP, nodes: NodeRows, Y_nL: np.ndarray, seed: int) -> None:
     """Set vectors and attention of an untrained model from its training rows."""
-    start = getattr(model.embedding, "spectral_start", None)
-    if start is not None:
-        start(nodes, seed)
+    model.embedding.spectral_start(nodes, seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         model.W_y.copy_(_label_vectors(model, nodes, Y_nL))

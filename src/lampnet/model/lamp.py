@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,9 @@ from lampnet.model.label_edges import LabelGraph
 from lampnet.model.neighbourhood import Neighbours as Neighbours
 from lampnet.model.neighbourhood import closed_bias
 from lampnet.runtime.random_bytes import RandomBytes
+
+if TYPE_CHECKING:
+    from lampnet.encoders.base import Embedding
 
 
 class MessagePassing(nn.Module):
@@ -153,7 +156,7 @@ class LaMP(nn.Module):
         self,
         config: ModelConfig,
         n_labels: int,
-        embedding: nn.Module,
+        embedding: Embedding,
         graph: LabelGraph,
         edge_types: int = 0,
         seed: int = 0,

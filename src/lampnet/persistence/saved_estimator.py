@@ -72,13 +72,17 @@ class SavedEstimator:
     @classmethod
     def read(cls, model: FittedModel) -> SavedEstimator:
         """What `to_json` wrote; for a model that the command line trained, its own labels and settings."""
-        saved, epochs, count = model.metadata.get("estimator"), model.metadata.get("epochs"), feature_count(model)
+        saved, epochs, count = (
+            model.metadata.get("estimator"),
+            model.metadata.get("epochs"),
+            model.encoder.feature_count,
+        )
         if type(epochs) is not int or epochs < 0:
             raise ModelFolderError("its number of epochs is no whole number")
         if saved is None:
-            encoder: Any = model.encoder
+            encoder = model.encoder
             params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
-            columns = tuple(encoder.names) if encoder.kind == "columns" else ()
+            columns = encoder.feature_names if encoder.kind == "columns" else ()
             labels = np.array(model.label_names, dtype=object)
             return cls(labels, Form(named=True), params, columns, count, epochs)
         if not isinstance(saved, dict):
@@ -93,14 +97,6 @@ class SavedEstimator:
             raise ModelFolderError("its description of the form of y is neither true nor false")
         classes = _classes(saved, model.label_names)
         return cls(classes, Form(**form), _params(saved), tuple(names), count, epochs)
-
-
-def feature_count(model: FittedModel) -> int | None:
-    """How many features the rows have; None for kinds that have no fixed features."""
-    encoder: Any = model.encoder
-    if encoder.kind == "vector":
-        return len(encoder.mean)
-    return len(encoder.names) if encoder.kind in ("wordset", "columns") else None
 
 
 def _classes(saved: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarray:

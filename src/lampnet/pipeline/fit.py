@@ -18,12 +18,12 @@ from lampnet.data.label_priors import label_priors
 from lampnet.data.schema import align_labels
 from lampnet.data.splits import VALIDATION_FRACTION, Splits, fold_numbers, parts_of
 from lampnet.encoders import make_encoder
-from lampnet.encoders.nodes import Encoder, NodeRows, with_edges
+from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import five_metrics
-from lampnet.inference.examples import Examples
-from lampnet.inference.logits import logits_of_views, other_views, probabilities
+from lampnet.inference.examples import Examples, examples_of_views
+from lampnet.inference.logits import logits_of_views, probabilities
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_member, member_seed
 from lampnet.model.ensemble import heard_as_one
@@ -219,11 +219,9 @@ def _parted(splits: Splits, config: Config, validation_fraction: float, say: Say
     truth = train.indicator()
     encoder = _learned_encoder(train, config, say)
     serially_correlated = _told_order(splits, say)
-    stack, base_logits = _fit_base_learners(config, encoder, train, truth, say, serially_correlated)
-    views = [
-        Examples(nodes=nodes, targets=truth, base_logits=base_logits)
-        for nodes in (_nodes(encoder, train), *(encoder.encode(view) for view in other_views(encoder, train.rows)))
-    ]
+    encoded = encoder.encode(train.rows, train.row_edges)
+    stack, base_logits = _fit_base_learners(config, encoded, truth, say, serially_correlated)
+    views = examples_of_views(encoded, truth, base_logits)
     parts = []
     for rest, own in parts_of(
         fold_numbers(len(train), config.training.folds, config.training.seed, serially_correlated)
@@ -244,25 +242,18 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
         valid = align_labels(valid, train.label_names)
     truth, more = train.indicator(), valid.indicator()
     encoder = _learned_encoder(train, config, say)
-    stack, base_logits = _fit_base_learners(config, encoder, train, truth, say, serially_correlated)
-    valid_base_logits = None if stack is None else stack.logits(encoder.linear_features(valid.rows))
-    learn = Examples(nodes=_nodes(encoder, train), targets=truth, base_logits=base_logits)
-    # k-mer opinions count both strands as one, so the second view shares the first's out-of-fold opinions.
-    seen = [learn] + [
-        Examples(nodes=encoder.encode(view), targets=truth, base_logits=base_logits)
-        for view in other_views(encoder, train.rows)
-    ]
-    views = [Examples(nodes=_nodes(encoder, valid), targets=more, base_logits=valid_base_logits)] + [
-        Examples(nodes=encoder.encode(view), targets=more, base_logits=valid_base_logits)
-        for view in other_views(encoder, valid.rows)
-    ]
+    encoded = encoder.encode(train.rows, train.row_edges)
+    stack, base_logits = _fit_base_learners(config, encoded, truth, say, serially_correlated)
+    held_out = encoder.encode(valid.rows, valid.row_edges)
+    valid_base_logits = None if stack is None else stack.logits(held_out.features)
+    seen = examples_of_views(encoded, truth, base_logits)
+    views = examples_of_views(held_out, more, valid_base_logits)
 
     def refit() -> None:
         assert stack is not None
-        features = [encoder.linear_features(part.rows) for part in (train, valid)]
         # A label that no training row has is new to the network: its opinions stay as the network heard them.
         known = np.where(np.any(truth > 0, axis=0), more, np.nan)
-        stack.refit(vstack_features(features), np.vstack([truth, known]), config.training.seed)
+        stack.refit(vstack_features([encoded.features, held_out.features]), np.vstack([truth, known]), config.training.seed)
 
     again = refit if stack is not None and config.training.refit_base_learners else None
     rows = {"train": len(train), "valid": len(valid)}
@@ -287,26 +278,21 @@ def check_training_rows(train: Dataset) -> None:
         raise DataError(f"{train.name}: no training row has any label; there is nothing to learn from")
 
 
-def _nodes(encoder: Encoder, data: Dataset) -> NodeRows:
-    nodes = encoder.encode(data.rows)
-    return nodes if data.row_edges is None else with_edges(nodes, data.row_edges)
-
-
 def _learned_encoder(train: Dataset, config: Config, say: Say) -> Encoder:
     say(f"encoding {len(train)} {train.kind} rows")
     return make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
 
 
 def _fit_base_learners(
-    config: Config, encoder: Encoder, train: Dataset, truth: np.ndarray, say: Say, serially_correlated: bool
+    config: Config, encoded: EncodedRows, truth: np.ndarray, say: Say, serially_correlated: bool
 ) -> tuple[Stack | None, np.ndarray | None]:
     """The opinions, and what they say of the training rows, out-of-fold (n, L, K)."""
     if not config.model.base_learners:
         return None, None
-    fold_n = fold_numbers(len(train), FOLDS, config.training.seed, serially_correlated) if serially_correlated else None
+    fold_n = fold_numbers(len(truth), FOLDS, config.training.seed, serially_correlated) if serially_correlated else None
     say(f"gathering first opinions ({', '.join(config.model.base_learners)})")
     stack = Stack(config.model.base_learners)
-    return stack, stack.fit(encoder.linear_features(train.rows), truth, config.training.seed, fold_n)
+    return stack, stack.fit(encoded.features, truth, config.training.seed, fold_n)
 
 
 def run_metadata(model: FittedModel, told: Sequence[Progress], truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:

@@ -28,7 +28,8 @@ from lampnet.base_learners.restore import restore_stack
 from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.encoders import restore_encoder
-from lampnet.encoders.nodes import Encoder, NodeRows
+from lampnet.encoders.base import Encoder
+from lampnet.encoders.nodes import NodeRows
 from lampnet.errors import DataError, LampnetError
 from lampnet.inference.examples import NODE_ARRAYS, Examples
 from lampnet.persistence.tensor_file import read_arrays, read_header, write_arrays

@@ -22,7 +22,7 @@ from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import VALIDATION_FRACTION, fold_numbers, serially_correlated_rows
 from lampnet.encoders import make_encoder
-from lampnet.encoders.nodes import Encoder, NodeRows, with_edges
+from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import DataError
 from lampnet.pipeline.mapped_rows import MANIFEST, PartWriter, write_manifest
 
@@ -107,13 +107,15 @@ def prepare(
         for chunk in train:
             numbers = np.arange(first, first + len(chunk))
             first += len(chunk)
-            own = _base_logits_of(stack, encoder, chunk, numbers, judged, base_logits)
+            encoded = encoder.encode(chunk.rows, chunk.row_edges)
+            own = _base_logits_of(stack, encoded, numbers, judged, base_logits)
             for name, chosen in (("train", ~is_valid[numbers]), ("valid", is_valid[numbers])):
                 if chosen.any():
-                    _write(parts, folder, name, encoder, chunk, own, np.flatnonzero(chosen))
+                    _write(parts, folder, name, encoded, chunk, own, np.flatnonzero(chosen))
         for chunk in valid if valid is not None else ():
-            own = _base_logits_of(stack, encoder, chunk, np.zeros(0, dtype=np.int64), judged, base_logits)
-            _write(parts, folder, "valid", encoder, chunk, own, np.arange(len(chunk)))
+            encoded = encoder.encode(chunk.rows, chunk.row_edges)
+            own = _base_logits_of(stack, encoded, np.zeros(0, dtype=np.int64), judged, base_logits)
+            _write(parts, folder, "valid", encoded, chunk, own, np.arange(len(chunk)))
         described = {name: part.close() for name, part in parts.items()}
         write_manifest(folder, chunk.name, config, train.label_names, encoder, stack, described, columns or {})
     except OSError as fault:
@@ -166,13 +168,12 @@ def _fit_base_learners(
     say(f"gathering first opinions ({', '.join(config.model.base_learners)}) from {len(data):,} rows")
     stack, seed = Stack(config.model.base_learners), config.training.seed
     fold_n = fold_numbers(len(data), FOLDS, seed, serially_correlated) if serially_correlated else None
-    return stack, stack.fit(encoder.linear_features(data.rows), data.indicator(), seed, fold_n)
+    return stack, stack.fit(encoder.encode(data.rows).features, data.indicator(), seed, fold_n)
 
 
 def _base_logits_of(
     stack: Stack | None,
-    encoder: Encoder,
-    chunk: Dataset,
+    encoded: EncodedRows,
     numbers: np.ndarray,
     judged: np.ndarray,
     base_logits: np.ndarray | None,
@@ -180,7 +181,7 @@ def _base_logits_of(
     """(n, L, K): out-of-fold base_logits where the row taught them, the learned model's elsewhere."""
     if stack is None or base_logits is None:
         return None
-    own = stack.logits(encoder.linear_features(chunk.rows))
+    own = stack.logits(encoded.features)
     place = np.minimum(np.searchsorted(judged, numbers), len(judged) - 1)
     taught = np.flatnonzero(judged[place] == numbers) if len(numbers) else numbers
     own[taught] = base_logits[place[taught]]
@@ -191,25 +192,19 @@ def _write(
     parts: dict[str, PartWriter],
     folder: Path,
     name: str,
-    encoder: Encoder,
+    encoded: EncodedRows,
     chunk: Dataset,
     base_logits: np.ndarray | None,
     rows: np.ndarray,
 ) -> None:
-    chosen = chunk.take(rows)
+    labels = None if chunk.labels is None else chunk.labels[rows]
     own = None if base_logits is None else base_logits[rows]
-    parts[name].append(_nodes(encoder, chosen, chosen.rows), chosen.labels, own)
-    other = encoder.other_view(chosen.rows)
-    if other is not None:  # trained on as rows of its own; averaged with the first view when validating
+    parts[name].append(encoded.nodes.take(rows), labels, own)
+    if encoded.other_view is not None:  # trained on as rows of its own; averaged with the first view when validating
         target = name if name == "train" else "valid_other"
         if target not in parts:
             parts[target] = PartWriter(folder / target)
-        parts[target].append(_nodes(encoder, chosen, other), chosen.labels, own)
-
-
-def _nodes(encoder: Encoder, data: Dataset, rows: Any) -> NodeRows:
-    nodes = encoder.encode(rows)
-    return nodes if data.row_edges is None else with_edges(nodes, data.row_edges)
+        parts[target].append(encoded.other_view.take(rows), labels, own)
 
 
 def _rows_of(chunks: Chunks, rows: np.ndarray) -> Iterator[Dataset]:

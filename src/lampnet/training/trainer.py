@@ -225,7 +225,7 @@ class Trainer:
         idle = not len(own)  # fewer rows than processes: take part in the averaging with nothing
         own = part[:1] if idle else own
         batch = self.train.nodes.batch(rows[own])
-        if self.model.config.node_dropout and getattr(self.model.embedding, "thin_before", True):
+        if self.model.config.node_dropout and self.model.embedding.allows_node_dropout:
             batch = batch.with_node_dropout(self.model.config.node_dropout, self.model.random)
         truth_BL = targets_BL[torch.from_numpy(own)]
         with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):

@@ -39,9 +39,10 @@ def test_reverse_complement_by_letters(texts):
 def test_both_strands_have_the_same_linear_features():
     windows = random.integers(0, 5, (6, 60), dtype=np.uint8)
     encoder = DnaEncoder(InputConfig()).fit(windows)
-    there, back = encoder.linear_features(windows), encoder.linear_features(encoder.other_view(windows))
-    np.testing.assert_allclose(there.toarray(), back.toarray(), atol=1e-6)
-    assert DnaEncoder(InputConfig(both_strands=False)).fit(windows).other_view(windows) is None
+    there, back = encoder.encode(windows), encoder.encode(reverse_complement(windows))
+    np.testing.assert_array_equal(there.features.toarray(), back.features.toarray())
+    np.testing.assert_array_equal(there.other_view.vectors, back.nodes.vectors)
+    assert DnaEncoder(InputConfig(both_strands=False)).fit(windows).encode(windows).other_view is None
 
 
 def test_kmers_agree_with_counting_by_hand():
@@ -56,23 +57,23 @@ def test_kmers_agree_with_counting_by_hand():
                 expected[row, words.index(min(word, other_strand(word)))] += 1
     expected = np.log1p(expected)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
-    found = DnaEncoder(InputConfig()).fit(windows).linear_features(windows)
+    found = DnaEncoder(InputConfig()).fit(windows).encode(windows).features
     np.testing.assert_allclose(found.toarray(), expected, atol=1e-6)
-    assert DnaEncoder(InputConfig()).fit(windows[:, :3]).linear_features(windows[:, :3]).nnz == 0
+    assert DnaEncoder(InputConfig()).fit(windows[:, :3]).encode(windows[:, :3]).features.nnz == 0
 
 
 def test_nodes_agree_with_a_slow_convolution():
     windows = random.integers(0, 5, (2, 10), dtype=np.uint8)
     encoder = DnaEncoder(InputConfig(filter_bases=4, pool=3)).fit(windows)
     module = encoder.embedding(6)
-    nodes = encoder.encode(windows)
+    nodes = encoder.encode(windows).nodes
     assert nodes.vectors.dtype == np.uint8
     assert np.shares_memory(nodes.vectors, windows)
     with torch.inference_mode():
         z, present, _ = module(nodes.batch(np.arange(2)))
     assert z.shape == (2, 4, 6)
     assert present.all()
-    assert encoder.node_names(windows, 0) == ["1-3", "4-6", "7-9", "10-10"]
+    assert encoder.encode(windows).node_names(0) == ["1-3", "4-6", "7-9", "10-10"]
     weight, bias = module.convolution.weight.detach().numpy(), module.convolution.bias.detach().numpy()
     hot = np.vstack([np.eye(4), np.full(4, 0.25)])
     rates = 10_000 ** (-np.arange(3) / 3)
@@ -92,7 +93,7 @@ def test_nodes_agree_with_a_slow_convolution():
 def test_edges_between_bases_join_their_nodes():
     windows = random.integers(0, 4, (1, 8), dtype=np.uint8)
     encoder = DnaEncoder(InputConfig(filter_bases=3, pool=4)).fit(windows)
-    nodes = with_edges(encoder.encode(windows), [np.array([[1, 6]])])
+    nodes = with_edges(encoder.encode(windows).nodes, [np.array([[1, 6]])])
     _, present, edges = encoder.embedding(4)(nodes.batch(np.array([0])))
     assert edges[0].tolist() == [[0, 1], [1, 0]]
     assert present.shape == (1, 2)
@@ -102,9 +103,9 @@ def test_long_windows_are_cut():
     windows = random.integers(0, 4, (2, 30), dtype=np.uint8)
     encoder = DnaEncoder(InputConfig(max_nodes=5, pool=4)).fit(windows)
     with pytest.warns(UserWarning, match="2 of 2 rows had more than 5 nodes"):
-        nodes = encoder.encode(windows)
+        nodes = encoder.encode(windows).nodes
     assert encoder.embedding(4)(nodes.batch(np.arange(2)))[0].shape == (2, 5, 4)
-    assert encoder.node_names(windows, 0)[-1] == "17-20"
+    assert encoder.encode(windows).node_names(0)[-1] == "17-20"
 
 
 @pytest.mark.parametrize(

@@ -70,13 +70,13 @@ def test_padding_and_company_do_not_change_a_rows_nodes(case):
     encoder, rows = fitted(case)
     torch.manual_seed(0)
     module = encoder.embedding(16).eval()
-    nodes = encoder.encode(rows)
+    nodes = encoder.encode(rows).nodes
     together, present, edges = module(nodes.batch(np.arange(length(rows))))
     assert together.shape[2] == 16
     for row in range(length(rows)):
-        alone, own, own_edges = module(encoder.encode(one_row(rows, row)).batch(np.array([0])))
+        alone, own, own_edges = module(encoder.encode(one_row(rows, row)).nodes.batch(np.array([0])))
         count = int(own.sum())
-        assert count == int(present[row].sum()) == len(encoder.node_names(rows, row))
+        assert count == int(present[row].sum()) == len(encoder.encode(rows).node_names(row))
         torch.testing.assert_close(alone[0, :count], together[row, :count])
         assert present[row, :count].all()
         if edges is not None:
@@ -92,7 +92,7 @@ def test_rows_that_were_divided_and_joined_are_the_rows(case):
     data = Dataset(name="x", kind=kind, rows=rows, labels=labels, label_names=("p", "q", "r"), ids=ids, row_edges=edges)
     order = np.array([3, 0, 4, 1, 2])
     whole, joined = data.take(order), Dataset.joined([data.take(order[:2]), data.take(order[2:])])
-    same_nodes(encoder.encode(whole.rows), encoder.encode(joined.rows))
+    same_nodes(encoder.encode(whole.rows).nodes, encoder.encode(joined.rows).nodes)
     np.testing.assert_array_equal(whole.indicator(), joined.indicator())
     assert joined.ids == whole.ids == tuple("daebc")
     assert [len(pairs) for pairs in joined.row_edges] == [3, 0, 4, 1, 2]
@@ -107,9 +107,11 @@ def test_saving_and_restoring_changes_nothing(case):
     file.seek(0)
     arrays = dict(np.load(file))
     again = restore_encoder(encoder.kind, encoder.config, state, arrays)
-    same_nodes(encoder.encode(rows), again.encode(rows))
-    assert [again.node_names(rows, r) for r in range(5)] == [encoder.node_names(rows, r) for r in range(5)]
-    left, right = encoder.linear_features(rows), again.linear_features(rows)
+    same_nodes(encoder.encode(rows).nodes, again.encode(rows).nodes)
+    assert [again.encode(rows).node_names(r) for r in range(5)] == [
+        encoder.encode(rows).node_names(r) for r in range(5)
+    ]
+    left, right = encoder.encode(rows).features, again.encode(rows).features
     dense = (lambda x: x.toarray()) if sparse.issparse(left) else np.asarray
     np.testing.assert_array_equal(dense(left), dense(right))
     assert np.isfinite(dense(left)).all()
@@ -151,29 +153,30 @@ def test_a_module_is_made_without_memory_and_starts_with_unit_spread(case):
     with torch.device("meta"):
         assert all(p.is_meta for p in encoder.embedding(16).parameters())
     module = encoder.embedding(16)
-    nodes = encoder.encode(rows)
-    start = getattr(module, "spectral_start", None)
-    if encoder.kind == "dna":
-        assert start is None
-        assert not module.thin_before
+    nodes = encoder.encode(rows).nodes
+    if encoder.kind == "dna":  # its motifs keep their random start
+        before = {k: v.clone() for k, v in module.state_dict().items()}
+        module.spectral_start(nodes, 3)
+        assert all(torch.equal(before[k], v) for k, v in module.state_dict().items())
+        assert not module.allows_node_dropout
         return
-    start(nodes, 3)
+    module.spectral_start(nodes, 3)
     first = {k: v.clone() for k, v in module.state_dict().items()}
     with torch.inference_mode():
         z, present, _ = module(nodes.batch(np.arange(5)))
     assert 0.5 < z[present].std().item() < 2
-    start(nodes, 3)
+    module.spectral_start(nodes, 3)
     # Vectors that are not spectral keep their random start, so compare what a second start sets again.
     for key, value in module.state_dict().items():
         torch.testing.assert_close(value, first[key])
-    assert module.thin_before
+    assert module.allows_node_dropout
 
 
 @ALL
 def test_every_weight_gets_a_gradient(case):
     encoder, rows = fitted(case)
     module = encoder.embedding(16)
-    z, present, _ = module(encoder.encode(rows).batch(np.arange(5)))
+    z, present, _ = module(encoder.encode(rows).nodes.batch(np.arange(5)))
     (z * present.unsqueeze(-1)).square().sum().backward()
     for name, weight in module.named_parameters():
         assert weight.grad is not None, name
@@ -184,8 +187,8 @@ def test_every_weight_gets_a_gradient(case):
 def test_no_rows_give_no_nodes(case):
     encoder, rows = fitted(case)
     nothing = [] if isinstance(rows, list) else rows[np.zeros(0, dtype=int)]
-    assert len(encoder.encode(nothing)) == 0
-    assert encoder.linear_features(nothing).shape == (0, encoder.linear_features(rows).shape[1])
+    assert len(encoder.encode(nothing).nodes) == 0
+    assert encoder.encode(nothing).features.shape == (0, encoder.encode(rows).features.shape[1])
     with pytest.raises(DataError):
         make_encoder(encoder.kind, encoder.config).fit(nothing)
 
@@ -202,7 +205,7 @@ def test_long_rows_are_cut_and_counted(kind, settings):
         rows = sparse.csr_matrix(np.array([[1, 2, 3, 4, 5], [1, 1, 0, 0, 0], [4, 3, 2, 1, 0.0]]))
     encoder = make_encoder(kind, InputConfig(max_nodes=3, min_count=1, tfidf=False, **settings)).fit(rows)
     with pytest.warns(UserWarning, match="2 of 3 rows had more than 3 nodes") as caught:
-        nodes = encoder.encode(rows)
+        nodes = encoder.encode(rows).nodes
     assert len(caught) == 1
     assert nodes.lengths().tolist() == [3, 2, 3]
     if kind == "wordset":

@@ -22,13 +22,13 @@ def pixels(*shape):
 def test_patches_are_cut_where_their_names_say():
     scenes = pixels(3, 24, 24)
     encoder = ImageEncoder(InputConfig()).fit(scenes)
-    nodes = encoder.encode(scenes)
-    names = encoder.node_names(scenes, 1)
+    nodes = encoder.encode(scenes).nodes
+    names = encoder.encode(scenes).node_names(1)
     assert nodes.lengths().tolist() == [9, 9, 9]
     for node, name in enumerate(names):
         r, c = (int(x) for x in name.removeprefix("patch ").split(","))
         assert nodes.positions[9 + node].tolist() == [r, c]
-        left, top, right, bottom = encoder.node_boxes(scenes, 1)[node]
+        ((left, top, right, bottom),) = encoder.encode(scenes).node_places(1)[node]
         np.testing.assert_array_equal(nodes.vectors[9 + node].reshape(8, 8), scenes[1, top:bottom, left:right])
 
 
@@ -46,19 +46,19 @@ def test_the_patch_suits_the_image(shape, patch, expected, nodes):
     images = [pixels(*shape) for _ in range(2)]
     encoder = ImageEncoder(InputConfig(patch=patch)).fit(images)
     assert encoder.patch == expected
-    assert encoder.encode(images).lengths().tolist() == [nodes, nodes]
+    assert encoder.encode(images).nodes.lengths().tolist() == [nodes, nodes]
 
 
 def test_other_sizes_and_colours_are_brought_to_the_trained_ones():
     encoder = ImageEncoder(InputConfig(image_side=32)).fit([pixels(40, 50, 3), pixels(20, 20, 3)])
     assert (encoder.height, encoder.width, encoder.channels) == (32, 32, 3)
     even = np.full((70, 10), 77, dtype=np.uint8)  # grey: all three colours alike
-    assert (encoder.encode([even]).vectors == 77).all()
+    assert (encoder.encode([even]).nodes.vectors == 77).all()
     grey = ImageEncoder(InputConfig()).fit([pixels(24, 24)])
     red = np.zeros((24, 24, 3), dtype=np.uint8)
     red[..., 0] = 200
-    assert np.unique(grey.encode([red]).vectors).tolist() == [60]
-    assert encoder.node_boxes([pixels(64, 128)], 0)[-1] == (96, 48, 128, 64)
+    assert np.unique(grey.encode([red]).nodes.vectors).tolist() == [60]
+    assert encoder.encode([pixels(64, 128)]).node_places(0)[-1] == ((96, 48, 128, 64),)
 
 
 def test_files_equal_arrays(tmp_path):
@@ -71,8 +71,8 @@ def test_files_equal_arrays(tmp_path):
         ImageEncoder(InputConfig()).fit(images),
         ImageEncoder(InputConfig()).fit([str(p) for p in paths]),
     )
-    np.testing.assert_array_equal(by_array.encode(images).vectors, by_file.encode(paths).vectors)
-    np.testing.assert_array_equal(by_array.linear_features(images), by_file.linear_features(paths))
+    np.testing.assert_array_equal(by_array.encode(images).nodes.vectors, by_file.encode(paths).nodes.vectors)
+    np.testing.assert_array_equal(by_array.encode(images).features, by_file.encode(paths).features)
 
 
 def test_unreadable_images_are_named(tmp_path):
@@ -107,7 +107,7 @@ def test_training_pixels_become_standard_numbers():
     images = [np.clip(random.normal([50, 100, 200], [5, 30, 10], (32, 32, 3)), 0, 255).astype(np.uint8)] * 2
     encoder = ImageEncoder(InputConfig()).fit(images)
     module = encoder.embedding(8)
-    nodes = encoder.encode(images)
+    nodes = encoder.encode(images).nodes
     standard = (torch.from_numpy(nodes.vectors).float() - module.mean) / module.spread
     by_colour = standard.reshape(-1, 3)
     torch.testing.assert_close(by_colour.mean(0), torch.zeros(3), atol=1e-3, rtol=0)

@@ -22,7 +22,7 @@ def encoder():
 
 def test_edges_agree_with_a_walk_over_all_atom_pairs(encoder):
     index = np.array([4, 0, 2, 1])
-    batch = encoder.encode(SMILES).batch(index)
+    batch = encoder.encode(SMILES).nodes.batch(index)
     for b, row in enumerate(index):
         molecule = Chem.MolFromSmiles(SMILES[row])
         expected = torch.zeros_like(batch.edge_types_BSS[b])
@@ -52,13 +52,13 @@ def test_atom_features_tell_atoms_apart():
 
 
 def test_surroundings_are_learned_from_training_rows_only(encoder):
-    known = encoder.encode(["C#N"]).ids
+    known = encoder.encode(["C#N"]).nodes.ids
     assert (known > 0).all()
-    assert encoder.encode(["FC(F)(F)Br"]).ids.tolist() == [0] * 5
+    assert encoder.encode(["FC(F)(F)Br"]).nodes.ids.tolist() == [0] * 5
     module = encoder.embedding(8)
     assert torch.equal(module.surroundings.weight[0], torch.zeros(8))
     # The two carbons of acetone's ends are alike, the middle one is not.
-    alike = MoleculeEncoder(InputConfig()).fit(["CC(=O)C"] * 3).encode(["CC(=O)C"]).ids
+    alike = MoleculeEncoder(InputConfig()).fit(["CC(=O)C"] * 3).encode(["CC(=O)C"]).nodes.ids
     assert alike[0] == alike[3] != alike[1]
 
 
@@ -66,7 +66,7 @@ def test_surroundings_are_learned_from_training_rows_only(encoder):
 def test_invalid_smiles_name_their_row(encoder, bad, capfd):
     rows = ["CCO", bad, "C"]
     assert encoder.bad_rows(rows) == [1]
-    for work in (encoder.encode, encoder.linear_features, MoleculeEncoder(InputConfig()).fit):
+    for work in (encoder.encode, MoleculeEncoder(InputConfig()).fit):
         with pytest.raises(DataError, match="row 1: ") as caught:
             work(rows)
         assert repr(bad) in str(caught.value)
@@ -81,15 +81,15 @@ def test_one_string_is_no_list(encoder):
 def test_large_molecules_are_cut_with_their_bonds():
     encoder = MoleculeEncoder(InputConfig(max_nodes=4)).fit(["CCCCCC"])
     with pytest.warns(UserWarning, match="1 of 2 rows"):
-        nodes = encoder.encode(["CCCCCC", "CO"])
+        nodes = encoder.encode(["CCCCCC", "CO"]).nodes
     assert nodes.lengths().tolist() == [4, 2]
     assert nodes.edges[:, :2].max() == 3
     assert np.diff(nodes.edge_offsets).tolist() == [6, 2]
-    assert encoder.node_names(["CCCCCC"], 0) == ["C0", "C1", "C2", "C3"]
+    assert encoder.encode(["CCCCCC"]).node_names(0) == ["C0", "C1", "C2", "C3"]
 
 
 def test_linear_features_are_standard_and_do_not_depend_on_the_spelling(encoder):
-    features = encoder.linear_features(["OCC", "CCO", "c1ccccc1"])
+    features = encoder.encode(["OCC", "CCO", "c1ccccc1"]).features
     np.testing.assert_allclose(features[0], features[1], atol=1e-6)
     assert np.abs(features[0] - features[2]).max() > 0.1
     np.testing.assert_allclose(np.linalg.norm(features[:, :2048], axis=1), 1, atol=1e-5)

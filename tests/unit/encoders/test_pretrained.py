@@ -30,18 +30,18 @@ def frozen(encoder):
 
 
 def test_tokens_have_names_and_places(encoder):
-    nodes = encoder.encode(TEXTS)
+    nodes = encoder.encode(TEXTS).nodes
     assert nodes.lengths().tolist() == [7, 0, 4, 6]
-    assert encoder.node_names(TEXTS, 0) == ["[CLS]", "the", "cat", "sat", "quietly", ".", "[SEP]"]
-    spans = encoder.node_places(TEXTS, 0)
+    assert encoder.encode(TEXTS).node_names(0) == ["[CLS]", "the", "cat", "sat", "quietly", ".", "[SEP]"]
+    spans = encoder.encode(TEXTS).node_places(0)
     assert [TEXTS[0][a:b] for span in spans for a, b in span] == ["The", "cat", "sat", "quietly", "."]
-    assert encoder.node_names(TEXTS, 1) == encoder.node_places(TEXTS, 1) == []
+    assert encoder.encode(TEXTS).node_names(1) == encoder.encode(TEXTS).node_places(1) == []
 
 
 def test_a_frozen_transformer_gives_its_own_states_and_trains_only_the_projection(encoder, frozen):
     from transformers import AutoModel, AutoTokenizer
 
-    batch = encoder.encode(TEXTS).batch(np.arange(4))
+    batch = encoder.encode(TEXTS).nodes.batch(np.arange(4))
     original = AutoModel.from_pretrained(FOLDER, local_files_only=True).eval()
     tokens = AutoTokenizer.from_pretrained(FOLDER, local_files_only=True)(TEXTS[0], return_tensors="pt")
     with torch.inference_mode():
@@ -58,11 +58,11 @@ def test_a_frozen_transformer_gives_its_own_states_and_trains_only_the_projectio
         "projection.bias",
     }
     assert set(frozen.state_dict()) == {"projection.weight", "projection.bias"}
-    assert not frozen.thin_before
+    assert not frozen.allows_node_dropout
 
 
 def test_spectral_start_keeps_meaning(encoder, frozen):
-    nodes = encoder.encode(TEXTS)
+    nodes = encoder.encode(TEXTS).nodes
     frozen.spectral_start(nodes, 0)
     with torch.inference_mode():
         z, present, _ = frozen(nodes.batch(np.arange(4)))
@@ -76,7 +76,7 @@ def test_fine_tuning_reaches_every_weight():
     encoder = make_encoder("text", InputConfig(pretrained=FOLDER, min_count=1, fine_tune=True)).fit(TEXTS)
     module = encoder.embedding(16)
     module.train()
-    z, present, _ = module(encoder.encode(TEXTS).batch(np.arange(4)))
+    z, present, _ = module(encoder.encode(TEXTS).nodes.batch(np.arange(4)))
     (z * torch.randn_like(z) * present.unsqueeze(-1)).sum().backward()
     untouched = [name for name, p in module.named_parameters() if p.grad is None]
     assert untouched == []
@@ -86,7 +86,7 @@ def test_fine_tuning_reaches_every_weight():
 def test_it_is_saved_without_its_weights_and_made_without_memory(encoder):
     state = json.loads(json.dumps(encoder.state()))
     again = restore_encoder("text", encoder.config, state, encoder.arrays())
-    np.testing.assert_array_equal(again.encode(TEXTS).ids, encoder.encode(TEXTS).ids)
+    np.testing.assert_array_equal(again.encode(TEXTS).nodes.ids, encoder.encode(TEXTS).nodes.ids)
     with torch.device("meta"):
         assert encoder.embedding(8).projection.weight.is_meta
     with pytest.raises(DataError, match="was trained with width 12"):
@@ -99,10 +99,10 @@ def test_it_is_saved_without_its_weights_and_made_without_memory(encoder):
 def test_long_texts_are_cut(encoder):
     short = make_encoder("text", InputConfig(pretrained=FOLDER, min_count=1, max_nodes=5)).fit(TEXTS)
     with pytest.warns(UserWarning, match="2 of 4 rows had more than 5 nodes"):
-        nodes = short.encode(TEXTS)
+        nodes = short.encode(TEXTS).nodes
     assert nodes.lengths().tolist() == [5, 0, 4, 5]
     with pytest.warns(UserWarning, match="1 of 1 rows"):
-        assert len(encoder.encode(["word " * 2_000]).ids) == 512
+        assert len(encoder.encode(["word " * 2_000]).nodes.ids) == 512
 
 
 @pytest.mark.parametrize("broken", ["config.json", "tokenizer.json", "model.safetensors"])

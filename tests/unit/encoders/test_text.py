@@ -35,22 +35,22 @@ def test_encoding_learns_nothing():
     encoder.encode(["zebra zebra zebra"] * 9)
     assert encoder.tokens.words == before[0]
     np.testing.assert_array_equal(encoder.weights.idf, before[1])
-    assert encoder.encode(["zebra", "", "  !?"]).lengths().tolist() == [0, 0, 0]
+    assert encoder.encode(["zebra", "", "  !?"]).nodes.lengths().tolist() == [0, 0, 0]
 
 
 def test_set_nodes_weigh_tf_idf():
-    nodes = encoder_of().encode(["cat cat cat dog zebra"])
-    by_name = dict(zip(encoder_of().node_names(["cat cat cat dog zebra"], 0), nodes.values, strict=True))
+    nodes = encoder_of().encode(["cat cat cat dog zebra"]).nodes
+    by_name = dict(zip(encoder_of().encode(["cat cat cat dog zebra"]).node_names(0), nodes.values, strict=True))
     idf = {"cat": math.log(4 / 2) + 1, "dog": math.log(4 / 3) + 1}
     assert by_name == pytest.approx({"cat": (1 + math.log(3)) * idf["cat"], "dog": idf["dog"]}, rel=1e-6)
-    plain = encoder_of(tfidf=False).encode(["cat cat dog"])
+    plain = encoder_of(tfidf=False).encode(["cat cat dog"]).nodes
     assert plain.values.tolist() == [1, 1]
 
 
 def test_sequence_nodes_keep_the_places_of_unknown_words():
     encoder = encoder_of(text_nodes="sequence", tfidf=False)
-    nodes = encoder.encode(["cat zebra DOG cat"])
-    assert encoder.node_names(["cat zebra DOG cat"], 0) == ["cat", "dog", "cat"]
+    nodes = encoder.encode(["cat zebra DOG cat"]).nodes
+    assert encoder.encode(["cat zebra DOG cat"]).node_names(0) == ["cat", "dog", "cat"]
     assert nodes.positions[:, 0].tolist() == [0, 2, 3]
     assert nodes.values.tolist() == [1, 1, 1]
     z, _, _ = encoder.embedding(8)(nodes.batch(np.array([0])))
@@ -61,7 +61,7 @@ def test_spans_point_at_the_words():
     text = "Don't! Émile’s cat\n  CAT 😀 cat"
     for mode in ("set", "sequence"):
         encoder = TextEncoder(InputConfig(min_count=1, text_nodes=mode)).fit([text, "cat"])
-        names, places = encoder.node_names([text], 0), encoder.node_places([text], 0)
+        names, places = encoder.encode([text]).node_names(0), encoder.encode([text]).node_places(0)
         assert len(names) == len(places)
         for name, spans in zip(names, places, strict=True):
             assert spans
@@ -77,11 +77,12 @@ def test_spans_point_at_the_words():
 def test_any_text_can_be_encoded(texts):
     for settings_ in ({}, {"text_nodes": "sequence"}):
         encoder = encoder_of(**settings_)
-        nodes = encoder.encode(texts)
+        encoded = encoder.encode(texts)
+        nodes = encoded.nodes
         assert len(nodes) == len(texts)
         for row in range(len(texts)):
-            assert len(encoder.node_places(texts, row)) == len(encoder.node_names(texts, row)) == nodes.lengths()[row]
-        assert np.isfinite(encoder.linear_features(texts).toarray()).all()
+            assert len(encoded.node_places(row)) == len(encoded.node_names(row)) == nodes.lengths()[row]
+        assert np.isfinite(encoded.features.toarray()).all()
 
 
 @pytest.mark.parametrize("tokenizer", ["word", "bpe"])
@@ -89,7 +90,7 @@ def test_half_characters_are_blanks(tokenizer):
     encoder = TextEncoder(InputConfig(min_count=1, tokenizer=tokenizer)).fit([*TRAIN, "caf\udce9"])
     assert all(word.isascii() for word in encoder.tokens.words)
     text = "\udce9 the\ud83dcat"
-    assert [text[start:end] for ((start, end),) in encoder.node_places([text], 0)] == ["the", "cat"]
+    assert [text[start:end] for ((start, end),) in encoder.encode([text]).node_places(0)] == ["the", "cat"]
 
 
 def test_linear_features_are_unit_rows_with_frequent_pairs():
@@ -98,7 +99,7 @@ def test_linear_features_are_unit_rows_with_frequent_pairs():
     words = encoder.tokens.words
     pairs = [(words[p // len(words)], words[p % len(words)]) for p in encoder.weights.pairs]
     assert sorted(pairs) == [("fox", "runs"), ("red", "fox")]
-    features = encoder.linear_features(["red fox", "fox red", "zebra"])
+    features = encoder.encode(["red fox", "fox red", "zebra"]).features
     np.testing.assert_allclose(np.linalg.norm(features.toarray(), axis=1), [1, 1, 0], atol=1e-6)
     assert features[0].nnz == 3  # red, fox, and both in this order
     assert features[1].nnz == 2
@@ -108,7 +109,7 @@ def test_the_opening_of_long_texts_counts_once_more():
     rows = [" ".join([first] * 40 + [last] * 40) for first, last in ("ab", "ba", "ab", "ba")]
     encoder = TextEncoder(InputConfig(min_count=1)).fit(rows)
     assert encoder.weights.opening == OPENING_WORDS < 40
-    features = encoder.linear_features([*rows[:2], "a", "", "zebra " * OPENING_WORDS + "a"]).toarray()
+    features = encoder.encode([*rows[:2], "a", "", "zebra " * OPENING_WORDS + "a"]).features.toarray()
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), [1, 1, 1, 0, 1], rtol=1e-6)
     whole, opening = np.hsplit(features, 2)
     # The same words in another order differ by their openings only.
@@ -131,7 +132,7 @@ def test_pieces_read_words_never_seen_whole():
     rows = ["running jumping singing", "sing run jump walking"] * 3
     encoder = TextEncoder(InputConfig(min_count=1, tokenizer="bpe", vocabulary=60, text_nodes="sequence")).fit(rows)
     assert len(encoder.tokens.words) <= 60
-    names = encoder.node_names(["sinning"], 0)
+    names = encoder.encode(["sinning"]).node_names(0)
     assert len(names) > 1
     assert "".join(name.removeprefix("##") for name in names) == "sinning"
 

@@ -1,10 +1,10 @@
 """The FLOP counter against a count by hand and against torch's own."""
 
 import torch
-from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from lampnet.config import ModelConfig
+from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
 from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
 from lampnet.model.label_edges import LabelGraph
@@ -38,7 +38,7 @@ def test_evidence_steps_features_and_candidates_count() -> None:
     assert forward_flops(few, 30, 5) - forward_flops(with_evidence, 3, 5) == 2 * 30 * 2  # the opinion on all 30
 
 
-class Given(nn.Module):
+class Given(Embedding):
     def forward(self, batch: NodeBatch) -> tuple[torch.Tensor, torch.Tensor, None]:
         assert batch.vectors_BSF is not None
         return batch.vectors_BSF, batch.present_BS, None

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from lampnet.config import ModelConfig
+from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
 from lampnet.errors import ConfigError
 from lampnet.model.kernels import int8 as quantise
@@ -15,7 +16,7 @@ from lampnet.model.lamp import LaMP
 L, S, B, WORDS = 13, 7, 5, 30
 
 
-class Words(nn.Module):
+class Words(Embedding):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.vectors = nn.Embedding(WORDS, width)

@@ -10,6 +10,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import ModelConfig
+from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
 from lampnet.model.kernels import fused_training as fused_messages
 from lampnet.model.kernels.byte_dropout import ByteDropout
@@ -22,7 +23,7 @@ from lampnet.training.loss import lamp_loss
 L, S, B, WORDS = 11, 9, 6, 30
 
 
-class Words(nn.Module):
+class Words(Embedding):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.vectors = nn.Embedding(WORDS, width)

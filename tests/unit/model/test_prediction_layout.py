@@ -8,12 +8,12 @@ from torch import nn
 
 from lampnet.config import ModelConfig
 from lampnet.encoders.nodes import NodeBatch, NodeRows
-from lampnet.encoders.wordset import WordVectors
+from lampnet.encoders.wordset import ProjectedWords, WordVectors
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.kernels import prediction_layout as layouts
-from lampnet.model.kernels.prediction_layout import ProjectedWords, prepared
+from lampnet.model.kernels.prediction_layout import prepared
 from lampnet.model.label_edges import LabelGraph
 from lampnet.model.lamp import LaMP
 

@@ -74,7 +74,7 @@ def test_mapped_rows_are_the_encoded_rows(folder: Path) -> None:
     # Every row is in exactly one part: the parts' rows together are the data's rows.
     held = np.random.default_rng(0).permutation(150)[:15]
     rows = np.setdiff1d(np.arange(150), held)
-    expected = prepared.encoder.encode([data.rows[row] for row in rows])
+    expected = prepared.encoder.encode([data.rows[row] for row in rows]).nodes
     assert np.array_equal(expected.offsets, train.nodes.offsets)
     assert np.array_equal(expected.ids, train.nodes.ids)
     assert np.array_equal(expected.values, train.nodes.values)
@@ -90,10 +90,10 @@ def test_opinions_of_the_teaching_rows_are_out_of_fold(folder: Path) -> None:
     rows = np.setdiff1d(np.arange(150), np.random.default_rng(0).permutation(150)[:15])
     train = data.take(rows)
     encoder = make_encoder("text", CONFIG.input).fit(train.rows)
-    opinions = Stack(("linear",)).fit(encoder.linear_features(train.rows), train.indicator(), seed=0)
+    opinions = Stack(("linear",)).fit(encoder.encode(train.rows).features, train.indicator(), seed=0)
     assert np.allclose(prepared.parts["train"].base_logits, opinions, atol=1e-5)
     assert prepared.base_logits is not None
-    seen = prepared.base_logits.logits(prepared.encoder.linear_features(train.rows))
+    seen = prepared.base_logits.logits(prepared.encoder.encode(train.rows).features)
     assert not np.allclose(prepared.parts["train"].base_logits, seen, atol=1e-2)
 
 
@@ -136,7 +136,7 @@ def test_a_row_without_a_known_word_gets_the_label_frequencies(tmp_path: Path) -
     np.testing.assert_allclose(model.label_priors, expected, rtol=1e-6)
     np.testing.assert_allclose(model.proba(["nothing known"])[0], expected, rtol=1e-5)
     # The decisions are chosen on validation rows that are predicted in the same way.
-    empty = replace(prepared.parts["valid"], nodes=model.encoder.encode(["nothing known"] * 15))
+    empty = replace(prepared.parts["valid"], nodes=model.encoder.encode(["nothing known"] * 15).nodes)
     prepared.parts["valid"] = empty
     np.testing.assert_allclose(validation(prepared, model)[1], np.tile(expected, (15, 1)), rtol=1e-5)
 
@@ -178,7 +178,7 @@ def test_rows_that_come_in_order_are_validated_on_the_last(
     assert np.array_equal(parts["valid"].truth(np.arange(40)).numpy(), truth[-40:])
     assert np.array_equal(parts["train"].truth(np.arange(360)).numpy(), truth[:-40])
     encoder = make_encoder("text", CONFIG.input).fit(data.rows[:-40])
-    features = encoder.linear_features(data.rows[:-40])
+    features = encoder.encode(data.rows[:-40]).features
     folds = fold_numbers(360, FOLDS, 0, serially_correlated=True)
     assert np.allclose(parts["train"].base_logits, Stack(("linear",)).fit(features, truth[:-40], 0, folds), atol=1e-4)
 

@@ -39,7 +39,7 @@ def trainer(changes: dict[str, Any] | None = None, unknown: float = 0.0, **optio
     train, valid = splits.train, splits.valid
     encoder = make_encoder("wordset", config.input).fit(train.rows)
     network = build_network(config, 6, encoder, label_graph(config.label_graph, 6, labels=train.labels))
-    examples = [Examples(nodes=encoder.encode(part.rows), targets=part.indicator()) for part in (train, valid)]
+    examples = [Examples(nodes=encoder.encode(part.rows).nodes, targets=part.indicator()) for part in (train, valid)]
     return Trainer(network, config.training, *examples, **options)
 
 
