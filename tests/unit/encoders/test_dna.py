@@ -36,7 +36,7 @@ def test_reverse_complement_by_letters(texts):
     np.testing.assert_array_equal(reverse_complement(reverse_complement(windows)), windows)
 
 
-def test_both_strands_have_the_same_linear_features():
+def test_both_strands_have_the_same_features():
     windows = random.integers(0, 5, (6, 60), dtype=np.uint8)
     encoder = DnaEncoder(InputConfig()).fit(windows)
     there, back = encoder.encode(windows), encoder.encode(reverse_complement(windows))

@@ -88,7 +88,7 @@ def test_large_molecules_are_cut_with_their_bonds():
     assert encoder.encode(["CCCCCC"]).node_names(0) == ["C0", "C1", "C2", "C3"]
 
 
-def test_linear_features_are_standard_and_do_not_depend_on_the_spelling(encoder):
+def test_features_are_standard_and_do_not_depend_on_the_spelling(encoder):
     features = encoder.encode(["OCC", "CCO", "c1ccccc1"]).features
     np.testing.assert_allclose(features[0], features[1], atol=1e-6)
     assert np.abs(features[0] - features[2]).max() > 0.1

@@ -93,7 +93,7 @@ def test_half_characters_are_blanks(tokenizer):
     assert [text[start:end] for ((start, end),) in encoder.encode([text]).node_places(0)] == ["the", "cat"]
 
 
-def test_linear_features_are_unit_rows_with_frequent_pairs():
+def test_features_are_unit_rows_with_frequent_pairs():
     rows = ["red fox runs"] * 3 + ["blue sea", "red sea"]
     encoder = TextEncoder(InputConfig(min_count=1)).fit(rows)
     words = encoder.tokens.words
