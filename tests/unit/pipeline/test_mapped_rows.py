@@ -92,8 +92,8 @@ def test_opinions_of_the_teaching_rows_are_out_of_fold(folder: Path) -> None:
     encoder = make_encoder("text", CONFIG.input).fit(train.rows)
     opinions = Stack(("linear",)).fit(encoder.encode(train.rows).features, train.indicator(), seed=0)
     assert np.allclose(prepared.parts["train"].base_logits, opinions, atol=1e-5)
-    assert prepared.base_logits is not None
-    seen = prepared.base_logits.logits(prepared.encoder.encode(train.rows).features)
+    assert prepared.stack is not None
+    seen = prepared.stack.logits(prepared.encoder.encode(train.rows).features)
     assert not np.allclose(prepared.parts["train"].base_logits, seen, atol=1e-2)
 
 
