@@ -253,7 +253,9 @@ def _split_once(splits: Splits, config: Config, validation_fraction: float, say:
         assert stack is not None
         # A label that no training row has is new to the network: its opinions stay as the network heard them.
         known = np.where(np.any(truth > 0, axis=0), more, np.nan)
-        stack.refit(vstack_features([encoded.features, held_out.features]), np.vstack([truth, known]), config.training.seed)
+        stack.refit(
+            vstack_features([encoded.features, held_out.features]), np.vstack([truth, known]), config.training.seed
+        )
 
     again = refit if stack is not None and config.training.refit_base_learners else None
     rows = {"train": len(train), "valid": len(valid)}
