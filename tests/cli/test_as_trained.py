@@ -44,7 +44,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def predicted(folder: Path, capsys: pytest.CaptureFixture[str]):
-    """Predictions of the table's model, and what was said."""
+    """Predictions of the table's model, and its messages."""
 
     def run(data: Path, *options: object) -> tuple[list[dict[str, Any]], str]:
         capsys.readouterr()
@@ -62,8 +62,8 @@ def test_a_feature_of_zeros_and_ones_stays_a_feature(folder: Path, tmp_path: Pat
         "categories": ["country", "grade"],
         "labels": ["l1", "l2"],
     }
-    new, said = predicted(write(tmp_path / "new.csv", ROWS[:40], FEATURES))
-    assert "warning" not in said
+    new, printed = predicted(write(tmp_path / "new.csv", ROWS[:40], FEATURES))
+    assert "warning" not in printed
     assert new == predicted(tmp_path / "new.csv", "--columns", f"features={FEATURES}")[0]
     assert new == predicted(folder / "tab.csv")[0][:40]
     for line, cells in zip(new, ROWS, strict=False):
@@ -73,20 +73,20 @@ def test_a_feature_of_zeros_and_ones_stays_a_feature(folder: Path, tmp_path: Pat
 @pytest.mark.parametrize("number", range(6))
 def test_a_row_alone_is_predicted_as_among_others(folder: Path, tmp_path: Path, predicted, number: int) -> None:
     # Alone, "New Zealand" looks like text, and the grade "1" like a number or a label.
-    alone, said = predicted(write(tmp_path / "one.csv", ROWS[number : number + 1], FEATURES))
-    assert "warning" not in said
+    alone, printed = predicted(write(tmp_path / "one.csv", ROWS[number : number + 1], FEATURES))
+    assert "warning" not in printed
     among = predicted(folder / "tab.csv")[0][number]
     assert alone[0]["labels"] == among["labels"]
     assert alone[0]["scores"] == pytest.approx(among["scores"], abs=1e-5)
 
 
-def test_columns_that_are_not_there_are_told(folder: Path, tmp_path: Path) -> None:
+def test_missing_columns_are_named_in_a_warning(folder: Path, tmp_path: Path) -> None:
     done = lampnet("predict", folder / "model", write(tmp_path / "few.csv", ROWS[:3], "age,country,grade"))
     assert done.code == 0
     assert len(done.out.splitlines()) == 3
-    said = [line for line in done.err.splitlines() if line.startswith("lampnet: warning: ")]
-    assert len(said) == 1, done.err
-    assert "1 column(s) of the training are not there and count as missing values: member" in said[0]
+    printed = [line for line in done.err.splitlines() if line.startswith("lampnet: warning: ")]
+    assert len(printed) == 1, done.err
+    assert "1 column(s) of the training are not there and count as missing values: member" in printed[0]
 
 
 def test_a_table_of_other_columns_is_refused(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,8 +106,7 @@ def test_evaluate_and_explain_read_a_copy_as_the_file_itself(
         found.append(json.loads(capsys.readouterr().out))
     assert found[0]["metrics"] == found[1]["metrics"]
     assert [f["split"] for f in found] == ["train", "test"]
-    asked = ("--rows", "0", "--pictures", 0, "--out", tmp_path / "report")
-    assert here("explain", folder / "model", copy, *asked) == 0, capsys.readouterr().err
+    assert explain_asked(folder / "model", copy, tmp_path / "report", "--rows", "0") == 0, capsys.readouterr().err
     told = json.loads((tmp_path / "report" / "explanations.json").read_text())
     assert "member" in json.dumps(told["explanations"][0])
 
@@ -124,7 +123,7 @@ def test_the_model_s_own_parquet_of_numbers(folder: Path, tmp_path: Path, predic
     assert predicted(tmp_path / "new.parquet")[0] == same
 
 
-def test_rows_that_were_learned_from_are_called_so(
+def test_training_rows_are_recognised(
     folder: Path, trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     link = folder / "link.csv"
@@ -134,7 +133,7 @@ def test_rows_that_were_learned_from_are_called_so(
         assert here("evaluate", folder / "model", *given, "--json") == 0
         shown = capsys.readouterr()
         assert json.loads(shown.out)["split"] == "train"
-        assert "may have learned from the train rows" in shown.err
+        assert "may have been trained on the train rows" in shown.err
     assert here("evaluate", folder / "model") == 0
     assert "tab, train: 240 rows" in capsys.readouterr().out
     # A folder's files are known one by one.
@@ -142,7 +141,7 @@ def test_rows_that_were_learned_from_are_called_so(
         assert here("evaluate", trained / "model", trained / "data" / f"{part}.jsonl", "--json") == 0
         shown = capsys.readouterr()
         assert json.loads(shown.out)["split"] == part
-        assert ("may have learned" in shown.err) == warned
+        assert ("may have been trained" in shown.err) == warned
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +165,7 @@ def test_labels_may_be_separated_by_blanks(films: Path, tmp_path: Path, capsys: 
     assert "give the sign between them" in capsys.readouterr().err
 
 
-def test_blank_labels_are_no_labels(
+def test_rows_with_blank_labels_are_unlabelled(
     films: Path, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "new.csv").write_text("plot,genres\na report about rome,\nanother about rain,\n")
@@ -174,8 +173,9 @@ def test_blank_labels_are_no_labels(
     for model, rows in ((films / "model", "new.csv"), (trained / "model", "new.jsonl")):
         assert here("predict", model, tmp_path / rows) == 0, capsys.readouterr().err
         assert json.loads(capsys.readouterr().out.splitlines()[0])["scores"]
-        asked = ("--rows", "0", "--pictures", 0, "--out", tmp_path / f"{rows} report")
-        assert here("explain", model, tmp_path / rows, *asked) == 0, capsys.readouterr().err
+        assert explain_asked(model, tmp_path / rows, tmp_path / f"{rows} report", "--rows", "0") == 0, (
+            capsys.readouterr().err
+        )
         capsys.readouterr()
         assert here("evaluate", model, tmp_path / rows) == 2
         assert "give rows" in capsys.readouterr().err
@@ -210,7 +210,7 @@ def test_a_prepared_table_keeps_its_columns(films: Path, tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize("through", ["itself", "a link", "its folder"])
-def test_predictions_do_not_go_over_the_rows(
+def test_predictions_do_not_overwrite_the_rows(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], through: str
 ) -> None:
     (tmp_path / "data").mkdir()
@@ -228,9 +228,7 @@ def test_predictions_do_not_go_over_the_rows(
         assert rows.read_bytes() == before
 
 
-def test_words_that_are_all_unknown_get_the_label_frequencies(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_rows_of_unknown_words_get_the_label_priors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ("rome", "cup", "rain")
     rows: list[dict[str, object]] = [
         {"features": {names[i % 3]: 1, names[i % 2]: 1}, "labels": [names[i % 3]]} for i in range(60)

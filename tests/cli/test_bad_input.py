@@ -18,12 +18,12 @@ def mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
         capsys.readouterr()
         code = here("train", path, "--out", tmp_path / "model", *SMALL, "--epochs", 1, "--quiet", *options)
-        said = capsys.readouterr().err
-        assert code == 2, said
+        printed = capsys.readouterr().err
+        assert code == 2, printed
         assert not (tmp_path / "model").exists(), "nothing half-written is left"
         assert not list(tmp_path.glob(".model*"))
-        lines = [line for line in said.splitlines() if line.startswith("lampnet: ")]
-        assert len(lines) == 1, said
+        lines = [line for line in printed.splitlines() if line.startswith("lampnet: ")]
+        assert len(lines) == 1, printed
         return lines[0]
 
     return run
@@ -34,9 +34,9 @@ def lines_of(*rows: dict[str, object]) -> str:
 
 
 def test_a_ragged_matrix(mistake) -> None:
-    said = mistake(lines_of({"features": [1, 2], "labels": ["a"]}, {"features": [1], "labels": ["b"]}))
-    assert "'features' has 1 numbers, the first row 2" in said
-    assert "line 2" in said
+    printed = mistake(lines_of({"features": [1, 2], "labels": ["a"]}, {"features": [1], "labels": ["b"]}))
+    assert "'features' has 1 numbers, the first row 2" in printed
+    assert "line 2" in printed
 
 
 def test_a_ragged_table(mistake) -> None:
@@ -44,8 +44,8 @@ def test_a_ragged_table(mistake) -> None:
 
 
 def test_features_that_are_no_numbers(mistake) -> None:
-    said = mistake('{"features": [NaN, 1], "labels": ["a"]}\n')
-    assert "give finite numbers" in said
+    printed = mistake('{"features": [NaN, 1], "labels": ["a"]}\n')
+    assert "give finite numbers" in printed
 
 
 def test_an_empty_file(mistake) -> None:
@@ -57,13 +57,13 @@ def test_one_row(mistake) -> None:
 
 
 def test_all_negative_labels(mistake) -> None:
-    said = mistake(lines_of({"text": "a", "labels": []}, {"text": "b", "labels": []}))
-    assert "give rows that have labels" in said
+    printed = mistake(lines_of({"text": "a", "labels": []}, {"text": "b", "labels": []}))
+    assert "give rows that have labels" in printed
 
 
 def test_a_wrong_file_type(mistake) -> None:
-    said = mistake(b"\x89PNG\r\n\x1a\n\0\0", "train.png")
-    assert "the format of this file is not known; lampnet reads" in said
+    printed = mistake(b"\x89PNG\r\n\x1a\n\0\0", "train.png")
+    assert "the format of this file is not known; lampnet reads" in printed
 
 
 def test_a_file_that_is_not_what_its_name_says(mistake) -> None:
@@ -82,9 +82,9 @@ def test_an_output_that_cannot_be_written(tmp_path: Path, capsys: pytest.Capture
     data = write_jsonl(tmp_path / "train.jsonl", texts(10))
     (tmp_path / "file").write_text("")
     assert here("train", data, "--out", tmp_path / "file" / "model", *SMALL, "--quiet") == 2
-    said = capsys.readouterr().err
-    assert "cannot be written" in said
-    assert "give a" in said
+    printed = capsys.readouterr().err
+    assert "cannot be written" in printed
+    assert "give a" in printed
     assert here("train", data, "--out", tmp_path / "file", *SMALL, "--quiet") == 2
     assert "is a file; give the name of a folder" in capsys.readouterr().err
 
@@ -121,7 +121,7 @@ def test_rows_without_labels_cannot_be_scored(
 ) -> None:
     rows = write_jsonl(tmp_path / "plain.jsonl", [{"text": "rome"}])
     assert here("evaluate", trained / "model", rows) == 2
-    assert "carry no labels" in capsys.readouterr().err
+    assert "have no labels" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_a_mistyped_command(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAMPNET_DATA", raising=False)
     assert here(*arguments) == 2
-    said = capsys.readouterr().err.splitlines()
-    assert len(said) == 1
-    assert sentence in said[0]
+    printed = capsys.readouterr().err.splitlines()
+    assert len(printed) == 1
+    assert sentence in printed[0]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_mistake_shows_no_traceback(tmp_path: Path) -> None:
-    said = lampnet("train", "no/such/file.csv", "--out", "m", folder=tmp_path).mistake()
-    assert "there is no data set, folder or file called 'no/such/file.csv'" in said
+    printed = lampnet("train", "no/such/file.csv", "--out", "m", folder=tmp_path).mistake()
+    assert "there is no data set, folder or file called 'no/such/file.csv'" in printed

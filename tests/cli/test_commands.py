@@ -60,7 +60,7 @@ def test_evaluate_without_data_uses_the_training_s(trained: Path, capsys: pytest
     assert json.loads(capsys.readouterr().out)["rows"] == 60
 
 
-def test_predict_writes_one_json_line_a_row(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_predict_writes_one_json_line_per_row(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert here("predict", trained / "model", trained / "data" / "test.jsonl") == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["id"] for line in lines] == [f"row{i}" for i in range(16)]
@@ -69,17 +69,27 @@ def test_predict_writes_one_json_line_a_row(trained: Path, capsys: pytest.Captur
         assert set(line["labels"]) <= set(line["scores"])
 
 
-def test_a_row_is_predicted_the_same_in_pieces_and_whole(
+def test_rows_are_predicted_the_same_in_chunks_and_whole(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = trained / "data" / "test.jsonl"
     assert here("predict", trained / "model", rows, "--out", tmp_path / "whole") == 0
-    monkeypatch.setattr("lampnet.readers.row_chunks.chunks.__defaults__", (0, 3))
+    monkeypatch.setattr("lampnet.cli.predict.CHUNK_ROWS", 3)
     assert here("predict", trained / "model", rows, "--out", tmp_path / "cut") == 0
     whole, cut = ([json.loads(x) for x in (tmp_path / f).read_text().splitlines()] for f in ("whole", "cut"))
     assert [w["labels"] for w in whole] == [c["labels"] for c in cut]
     for w, c in zip(whole, cut, strict=True):
         assert w["scores"] == pytest.approx(c["scores"], abs=1e-5)
+
+
+def test_a_shortlist_of_labels_may_be_asked_for_by_either_name(trained: Path, tmp_path: Path) -> None:
+    found = []
+    for number, option in enumerate(((), ("--shortlist", 2), ("--candidates", 2))):
+        out = tmp_path / str(number)
+        assert here("predict", trained / "model", trained / "data" / "test.jsonl", "--out", out, *option) == 0
+        found.append(out.read_text())
+    whole, shortlist, candidates = found
+    assert shortlist == candidates != whole
 
 
 def test_predict_resumes_after_a_crash(trained: Path, tmp_path: Path) -> None:
@@ -91,7 +101,9 @@ def test_predict_resumes_after_a_crash(trained: Path, tmp_path: Path) -> None:
     assert out.read_bytes() == whole
 
 
-def test_rows_that_say_nothing_are_counted(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_without_a_known_word_are_counted(
+    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = write_jsonl(tmp_path / "odd.jsonl", [{"text": "zzz qqq"}, {"text": ""}, {"text": "rome"}])
     assert here("predict", trained / "model", rows) == 0
     captured = capsys.readouterr()
@@ -122,7 +134,7 @@ def test_other_settings_cannot_be_resumed(trained: Path, capsys: pytest.CaptureF
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_keeps_the_best_model_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_keeps_the_best_model_and_prints_how_to_continue(tmp_path: Path, number: signal.Signals) -> None:
     write_jsonl(tmp_path / "train.jsonl", texts(60))
     command = [sys.executable, "-m", "lampnet", "train", "train.jsonl", "--out", "m", "--epochs", "100000", *SMALL,
                "--set", "training.patience=0"]  # fmt: skip

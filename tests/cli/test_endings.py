@@ -28,13 +28,13 @@ def started(*arguments: object, **options: Any) -> subprocess.Popen[str]:
 
 
 def on_words(words: str, number: signal.Signals) -> Callable[[str], None]:
-    """Sends the signal to this process when the words are said."""
+    """Sends the signal to this process when these words are logged."""
 
-    def say(sentence: str) -> None:
+    def log(sentence: str) -> None:
         if words in sentence:
             os.kill(os.getpid(), number)
 
-    return say
+    return log
 
 
 @pytest.fixture(params=[signal.SIGINT, signal.SIGTERM])
@@ -62,7 +62,7 @@ def test_a_reader_that_leaves_is_no_failure(trained: Path, wide: bool) -> None:
     assert said == ""
 
 
-def test_ctrl_c_while_rows_are_read_says_so(tmp_path: Path) -> None:
+def test_ctrl_c_while_rows_are_read_ends_with_one_line(tmp_path: Path) -> None:
     rows = tmp_path / "rows.csv"
     os.mkfifo(rows)
     asked = started("train", rows, "--out", tmp_path / "model", stdout=subprocess.DEVNULL)

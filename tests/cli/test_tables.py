@@ -120,10 +120,10 @@ def test_what_is_fetched_is_found(
     assert json.loads(capsys.readouterr().out)["goemotions"]["here"]
 
 
-def test_help_says_what_stands_for_data_that_is_not_given(capsys: pytest.CaptureFixture[str]) -> None:
-    said = {}
+def test_help_names_the_default_data(capsys: pytest.CaptureFixture[str]) -> None:
+    printed = {}
     for name in ("evaluate", "train", "compare", "tune"):
         assert here(name, "--help") == 0
-        said[name] = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "none means the data of the training" in said.pop("evaluate")
-    assert all("none means digit scenes" in text for text in said.values())
+        printed[name] = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "none means the data of the training" in printed.pop("evaluate")
+    assert all("none means digit scenes" in text for text in printed.values())

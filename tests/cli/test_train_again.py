@@ -1,4 +1,4 @@
-"""`lampnet train --resume`, and what a training says to do next."""
+"""`lampnet train --resume`, and the next command that a training prints."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ def test_a_resumed_training_keeps_its_time_budget(tmp_path: Path) -> None:
     assert load_model(out).config.training.time_budget == 30
 
 
-def test_what_to_do_next_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    # Of a single file all rows were learned from: there is nothing to evaluate on.
+def test_the_next_command_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # All rows of a single file were trained on: there is nothing to evaluate on.
     rows = write_jsonl(tmp_path / "rows.jsonl", texts(40))
     assert here("train", rows, "--out", tmp_path / "my model", *QUICK) == 0
-    said = capsys.readouterr().out.splitlines()[-1]
-    assert shlex.split(said) == ["next:", "lampnet", "predict", str(tmp_path / "my model"), "INPUT"]
+    printed = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(printed) == ["next:", "lampnet", "predict", str(tmp_path / "my model"), "INPUT"]
     (tmp_path / "data").mkdir()
     for part in ("train", "test"):
         write_jsonl(tmp_path / "data" / f"{part}.jsonl", texts(40))
     assert here("train", tmp_path / "data", "--out", tmp_path / "my model", *QUICK) == 0
-    said = capsys.readouterr().out.splitlines()[-1]
-    assert shlex.split(said) == ["next:", "lampnet", "evaluate", str(tmp_path / "my model")]
+    printed = capsys.readouterr().out.splitlines()[-1]
+    assert shlex.split(printed) == ["next:", "lampnet", "evaluate", str(tmp_path / "my model")]
     assert here("evaluate", tmp_path / "my model", "--json") == 0
     assert json.loads(capsys.readouterr().out)["split"] == "test"

@@ -1,4 +1,4 @@
-"""The command line `lampnet`: one short file a command, wired in `app`."""
+"""The command line `lampnet`: one short file per command, wired in `app`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run a command; 0 done, 2 the caller's mistake (one line on stderr), 1 anything else."""
+    """Run a command. Exit codes: 0 done, 2 a mistake of the caller (one line on stderr), 1 anything else."""
     from lampnet.cli.app import run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,7 +1,7 @@
 """Which commands there are, and what a failure looks like.
 
-A command is a function `command` in the file of its name; `COMMANDS` lists them. Those files import
-only typer and rich on top, the rest inside the function, so that `lampnet --help` is quick.
+A command is the function `command` in the file of its name; `COMMANDS` lists them. These files import
+only typer and rich at the top and the rest inside the function, so that `lampnet --help` is quick.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COMMANDS = ("train", "prepare", "evaluate", "predict", "explain", "data", "compa
 
 
 def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:
-    """The command line; a file that has an `app` is a group of commands."""
+    """The command line. A file with an `app` is a group of commands."""
     app = typer.Typer(
         name="lampnet",
         help="Predict sets of labels by Label Message Passing.",
@@ -39,7 +39,7 @@ def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:
     return app
 
 
-def _top(version: bool = typer.Option(False, "--version", help="Print the version and leave.")) -> None:
+def _top(version: bool = typer.Option(False, "--version", help="Print the version and exit.")) -> None:
     if version:
         from lampnet import __version__
 
@@ -51,9 +51,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code."""
     from lampnet.errors import LampnetError
 
-    warnings.showwarning = _say_warning
+    warnings.showwarning = _show_warning
     try:
-        # Not typer's `main`: it would make codes of its own of Ctrl-C and of a closed pipe.
+        # Not typer's `main`, which has exit codes of its own for Ctrl-C and a closed pipe.
         command = typer.main.get_command(build())
         with command.make_context("lampnet", list(arguments)) as context:
             outcome = command.invoke(context)
@@ -65,21 +65,21 @@ def run(arguments: Sequence[str]) -> int:
         return _explain("stopped", 130)
     except BrokenPipeError:
         return _reader_left()
-    except SystemExit as leaving:  # rich's, where it was rich that wrote
+    except SystemExit as leaving:  # rich raises it when its output is closed
         if not isinstance(leaving.__context__, BrokenPipeError):
             raise
         return _reader_left()
     except MemoryError:
-        return _explain("the memory is not enough; give fewer rows, a smaller batch or --set model.width=64", 1)
+        return _explain("out of memory; give fewer rows, a smaller batch or --set model.width=64", 1)
     except Exception as fault:
         code = _typer_code(fault)
         if code is None:
-            raise  # a defect of lampnet: Python shows where, and exits with 1
+            raise  # a bug in lampnet: Python prints the traceback and exits with 1
         return code
 
 
 def _typer_code(fault: Exception) -> int | None:
-    """The exit code of typer's own exceptions, its mistakes explained in one line; None for all others."""
+    """The exit code of one of typer's own exceptions, explained in one line; None for any other exception."""
     kinds = {kind.__name__ for kind in type(fault).__mro__}
     if "Exit" in kinds:
         return int(getattr(fault, "exit_code", 0))
@@ -97,7 +97,7 @@ def _typer_code(fault: Exception) -> int | None:
 
 
 def _reader_left() -> int:
-    """Nobody reads our output any more, as after `head`: what is still to be written goes nowhere, and all is well."""
+    """The reader closed the pipe, as `head` does: drop the rest of the output. This is no failure."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
@@ -112,6 +112,6 @@ def _explain(message: str, code: int) -> int:
     return code
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+def _show_warning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
     if issubclass(category, UserWarning):
         print("lampnet: warning: " + " ".join(str(message).split()), file=sys.stderr)

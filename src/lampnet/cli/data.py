@@ -1,4 +1,4 @@
-"""`lampnet data list|info|fetch`: the data sets that have a name."""
+"""`lampnet data list|info|fetch`: the named data sets."""
 
 from __future__ import annotations
 
@@ -7,31 +7,29 @@ from typing import Annotated
 
 import typer
 
-from lampnet.cli.options import Columns, DataRoot, LabelsFile, OnBadRow, source_of
+from lampnet.cli.options import AsJson, Columns, DataRoot, LabelsFile, OnBadRow, source_of
 
-app = typer.Typer(help="List, describe and fetch data sets.", no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(help="List, describe and download data sets.", no_args_is_help=True, pretty_exceptions_enable=False)
 BARS = 20
 BAR_WIDTH = 50
 
 
 @app.command("list")
-def list_names(
-    data_root: DataRoot = None, as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False
-) -> None:
-    """The data sets that have a name, and whether their files are here."""
+def list_names(data_root: DataRoot = None, as_json: AsJson = False) -> None:
+    """The named data sets, and whether their files are on this machine."""
     from lampnet.readers.named.registry import NAMES, describe
     from lampnet.readers.named.registry import data_root as chosen_root
 
     root = chosen_root(data_root)
     found = {}
     for name in NAMES:
-        entry = describe(name)
-        here = not entry.files or (root is not None and (root / name).is_dir())
+        known = describe(name)
+        here = not known.files or (root is not None and (root / name).is_dir())
         found[name] = {
-            "title": entry.title,
-            "kind": entry.kind,
-            "split": entry.parts,
-            "graph": entry.graph,
+            "title": known.title,
+            "kind": known.kind,
+            "split": known.parts,
+            "graph": known.graph,
             "here": here,
         }
     if as_json:
@@ -43,12 +41,12 @@ def list_names(
     table = Table(title="named data sets", title_justify="left")
     for heading in ("name", "input", "prior graph", "here", "what it is"):
         table.add_column(heading, no_wrap=heading == "name")
-    for name, facts in found.items():
+    for name, entry in found.items():
         table.add_row(
-            name, str(facts["kind"]), str(facts["graph"]), "yes" if facts["here"] else "no", str(facts["title"])
+            name, str(entry["kind"]), str(entry["graph"]), "yes" if entry["here"] else "no", str(entry["title"])
         )
     Console().print(table)
-    typer.echo("fetch one with: lampnet data fetch NAME; point lampnet at yours with --data-root or LAMPNET_DATA")
+    typer.echo("download one with: lampnet data fetch NAME; set its folder with --data-root or LAMPNET_DATA")
 
 
 @app.command("info")
@@ -60,7 +58,7 @@ def info(
     labels: LabelsFile = None,
     columns: Columns = None,
     on_bad_row: OnBadRow = "error",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rows, labels and features of a data set, and how often each label occurs."""
     from lampnet.data.statistics import label_counts, statistics
@@ -91,7 +89,7 @@ def info(
         table.add_row(what, value)
     console = Console(highlight=False)
     console.print(table)
-    console.print(f"training rows a label{'' if len(counts) <= BARS else f', {BARS} of {len(counts)} by rank'}:")
+    console.print(f"training rows per label{'' if len(counts) <= BARS else f', {BARS} of {len(counts)} by rank'}:")
     order = counts.argsort(kind="stable")[::-1]
     shown = order if len(order) <= BARS else order[[round(i * (len(order) - 1) / (BARS - 1)) for i in range(BARS)]]
     top = max(1, int(counts.max(initial=1)))
@@ -106,10 +104,10 @@ def fetch_files(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name.", show_default=False)],
     data_root: DataRoot = None,
     base_url: Annotated[
-        str | None, typer.Option("--base-url", help="Take the files from this mirror.", show_default=False)
+        str | None, typer.Option("--base-url", help="Download from this mirror.", show_default=False)
     ] = None,
 ) -> None:
-    """Download a data set from its publisher; goes on where a broken download stopped."""
+    """Download a data set from its publisher; an interrupted download is continued."""
     from rich.console import Console
     from rich.progress import Progress, TaskID
 

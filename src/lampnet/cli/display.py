@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class TrainingDisplay:
     """A live bar with loss, score, speed and time left; plain lines where there is no terminal.
 
-    Use it as a context manager and hand `event` to the training as its callback.
+    Use it as a context manager and pass `event` to the training as its callback.
     """
 
     def __init__(self, config: TrainingConfig, quiet: bool = False) -> None:
@@ -54,13 +54,13 @@ class TrainingDisplay:
             self._live.stop()
             self._live = None
 
-    def say(self, sentence: str) -> None:
-        """One sentence a phase."""
+    def log(self, sentence: str) -> None:
+        """One sentence per phase."""
         if not self.quiet:
             self.console.print(sentence, markup=False)
 
     def warn(self, sentence: str) -> None:
-        """Something to know even when quiet."""
+        """A message that is shown even when quiet."""
         self._end_live()
         self.console.print(f"lampnet: {sentence}", markup=False)
 
@@ -73,9 +73,9 @@ class TrainingDisplay:
         elif event.startswith("warning: "):
             self.warn(event)
         elif event == "resumed":
-            self.say(f"resumed in {_which(progress)}epoch {progress.epoch + 1} at step {progress.step}")
+            self.log(f"resumed in {_which(progress)}epoch {progress.epoch + 1} at step {progress.step}")
         elif event == "step back":
-            self.warn("warning: the loss was no number; back to the last checkpoint at half the rate")
+            self.warn("warning: the loss was not finite; back to the last checkpoint with half the learning rate")
 
     def _step(self, progress: Any) -> None:
         self._steps_here += 1
@@ -136,7 +136,7 @@ def _score(progress: Any) -> str:
 
 
 def score_table(title: str, scores: dict[str, Any]) -> Table:
-    """The five metrics: at the paper's thresholds and by the best decision."""
+    """The five metrics: at the paper's thresholds and with the best decision rule."""
     table = Table(title=title, title_justify="left")
     for heading in ("metric", "score", "threshold", "best score", "best decision"):
         table.add_column(heading, justify="left" if heading in ("metric", "best decision") else "right")

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lampnet.cli.options import (
+    AsJson,
     Columns,
     DataRoot,
     LabelColumns,
     LabelsFile,
     ModelArgument,
     OnBadRow,
+    Split,
     TextColumn,
+    log,
     source_of,
 )
 
@@ -34,8 +37,8 @@ def command(
             show_default=False,
         ),
     ] = None,
-    split: Annotated[str, typer.Option("--split", metavar="train|valid|test", help="Which part of DATA.")] = "test",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    split: Split = "test",
+    as_json: AsJson = False,
     data_root: DataRoot = None,
     labels: LabelsFile = None,
     columns: Columns = None,
@@ -43,7 +46,7 @@ def command(
     label_columns: LabelColumns = None,
     on_bad_row: OnBadRow = "error",
 ) -> None:
-    """Score a model: the five metrics, each at its stored threshold. DATA defaults to the training's."""
+    """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
     from lampnet.errors import DataError
     from lampnet.evaluation.scores import all_scores
     from lampnet.inference.match_schema import as_trained, match_rows
@@ -58,7 +61,7 @@ def command(
         try:
             trained_on = Source(**known, root=data_root)
         except TypeError:
-            raise DataError(f"{model} does not say what it was trained on; give the data") from None
+            raise DataError(f"{model} does not state what it was trained on; give the data") from None
         source = replace(
             trained_on,
             columns=source.columns,
@@ -66,22 +69,21 @@ def command(
             on_bad_row="skip" if on_bad_row == "skip" else trained_on.on_bad_row,
         )
     elif data is None:
-        raise DataError(f"{model} does not say what it was trained on; give the data after the model's folder")
-    part = as_trained(fitted, source).part(split, fitted.config.training.seed, lambda said: typer.echo(said, err=True))
+        raise DataError(f"{model} does not state what it was trained on; give the data after the model's folder")
+    part = as_trained(fitted, source).part(split, fitted.config.training.seed, log)
     rows = match_rows(fitted, part)
     split = _part_of_training(known, source) or split
     if rows.labels is None:
-        raise DataError(f"{source.data}: the rows carry no labels, so there is nothing to compare with")
-    with distributed.joined() as team:  # several processes share the rows, the first one speaks
+        raise DataError(f"{source.data}: the rows have no labels, so there is nothing to compare with")
+    with distributed.joined() as team:  # several processes share the rows; the first one prints
         truth, proba = rows.indicator(), fitted.proba(rows.rows, rows.row_edges)
     if not team.leads:
         return
     scores = all_scores(truth, proba, fitted.decisions)
     if split != "test":
-        typer.echo(
-            f"lampnet: warning: the model may have learned from the {split} rows: its scores there are too good; "
-            "give rows that it has not seen",
-            err=True,
+        log(
+            f"lampnet: warning: the model may have been trained on the {split} rows, so the scores are too good; "
+            "give rows that it has not seen"
         )
     if as_json:
         head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
@@ -95,11 +97,11 @@ def command(
     console.print(score_table(f"{rows.name}, {split}: {len(rows)} rows, {len(rows.label_names)} labels", scores))
     ranking = scores["ranking"]
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
-    console.print("without any decision: " + ", ".join(shown), markup=False)
+    console.print("without a decision rule: " + ", ".join(shown), markup=False)
 
 
 def _part_of_training(known: Any, source: Source) -> str | None:
-    """Which part of the training's data this file is; None where it is another, or no file."""
+    """Which part of the training's data this file is; None for another file, or none."""
     from lampnet.errors import LampnetError
     from lampnet.readers.any_format import find_parts
 

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lampnet.cli.options import Columns, DataRoot, LabelColumns, ModelArgument, OnBadRow, TextColumn, source_of
+from lampnet.cli.options import (
+    Columns,
+    DataRoot,
+    InputArgument,
+    LabelColumns,
+    ModelArgument,
+    OnBadRow,
+    Split,
+    TextColumn,
+    log,
+    source_of,
+    without_labels,
+)
 
 if TYPE_CHECKING:
     from lampnet.data.dataset import Dataset
@@ -18,20 +29,20 @@ if TYPE_CHECKING:
 
 def command(
     model: ModelArgument,
-    data: Annotated[
-        str, typer.Argument(metavar="INPUT", help="A data set's name, a folder or a file.", show_default=False)
-    ],
+    data: InputArgument,
     rows: Annotated[
         str | None,
-        typer.Option("--rows", metavar="0,3,7", help="Row numbers; ranges as 5-9. By default the first 20."),
+        typer.Option("--rows", metavar="0,3,7", help="Row numbers and ranges such as 5-9; by default the first 20."),
     ] = None,
     labels: Annotated[
         str | None,
-        typer.Option("--labels", metavar="NAME,...", help="Labels to show in any case.", show_default=False),
+        typer.Option(
+            "--labels", metavar="NAME,...", help="Labels to show whatever their attention.", show_default=False
+        ),
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write.")] = Path("report"),
     pictures: Annotated[int, typer.Option("--pictures", min=0, help="Rows to draw as PNG and SVG.")] = 1,
-    split: Annotated[str, typer.Option("--split", help="Which part, where INPUT is a data set or a folder.")] = "test",
+    split: Split = "test",
     data_root: DataRoot = None,
     columns: Columns = None,
     text_column: TextColumn = None,
@@ -48,9 +59,7 @@ def command(
     source = source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
     part = match_rows(fitted, _rows(fitted, source, split))
     wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]
-    files = write_folder(
-        fitted, part, out, chosen, wanted, pictures=pictures, say=lambda sentence: typer.echo(sentence, err=True)
-    )
+    files = write_folder(fitted, part, out, chosen, wanted, pictures=pictures, log=log)
     typer.echo(f"open {files.report} in a browser")
     typer.echo(f"the whole set: {files.test_set}")
     if files.pictures:
@@ -59,30 +68,27 @@ def command(
 
 
 def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
-    """The rows, read as the training's were; without labels where the training's label columns are not there."""
+    """The rows, read as those of the training; without labels where its label columns are missing."""
     from lampnet.data.schema import NoLabels
     from lampnet.inference.match_schema import as_trained
     from lampnet.readers.column_roles import MissingColumn
 
     def read(unlabelled: bool) -> Dataset:
-        said = None if unlabelled else lambda sentence: typer.echo(sentence, err=True)
-        return as_trained(fitted, source, unlabelled).part(split, fitted.config.training.seed, said)
+        return as_trained(fitted, source, unlabelled).part(
+            split, fitted.config.training.seed, None if unlabelled else log
+        )
 
     try:
         part = read(unlabelled=False)
     except (MissingColumn, NoLabels) as fault:
         if "labels" in source.columns or (isinstance(fault, MissingColumn) and fault.role != "labels"):
             raise
-        return _unlabelled(read(unlabelled=True))
+        return without_labels(read(unlabelled=True))
     if "labels" in source.columns or part.labels is None or set(part.label_names) & set(fitted.label_names):
         return part
-    # What a table's reader took for labels are other columns.
-    typer.echo(f"{part.name}: {part.label_names[0]!r} is no label of the model; explained without labels", err=True)
-    return _unlabelled(part)
-
-
-def _unlabelled(part: Dataset) -> Dataset:
-    return replace(part, labels=None, label_names=())
+    # The reader of the table took other columns for labels.
+    log(f"{part.name}: {part.label_names[0]!r} is no label of the model; explained without labels")
+    return without_labels(part)
 
 
 def row_numbers(text: str) -> list[int]:

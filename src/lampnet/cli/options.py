@@ -1,4 +1,4 @@
-"""Options that several commands share, spelled once."""
+"""What several commands share: options and arguments, the data they name, and notes on stderr."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lampnet.errors import ConfigError
-from lampnet.runtime.durations import seconds_of as seconds_of
 
 if TYPE_CHECKING:
+    from lampnet.data.dataset import Dataset
     from lampnet.readers.sources import Source
 
 DataArgument = Annotated[
@@ -19,16 +19,19 @@ DataArgument = Annotated[
         metavar="DATA", help="A data set's name, a folder or a file; none means digit scenes.", show_default=False
     ),
 ]
+InputArgument = Annotated[
+    str, typer.Argument(metavar="INPUT", help="A data set's name, a folder or a file.", show_default=False)
+]
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.", show_default=False)]
 DataRoot = Annotated[
     str | None,
     typer.Option(
-        "--data-root", help="The folder of the named data sets (else LAMPNET_DATA, else ./data).", show_default=False
+        "--data-root", help="The folder of the named data sets (or LAMPNET_DATA, or ./data).", show_default=False
     ),
 ]
 LabelsFile = Annotated[
     str | None,
-    typer.Option("--labels", help="A file of label names: Mulan XML, or one a line.", show_default=False),
+    typer.Option("--labels", help="A file of label names: Mulan XML, or one name per line.", show_default=False),
 ]
 Columns = Annotated[
     list[str] | None,
@@ -51,6 +54,28 @@ LabelColumns = Annotated[
 OnBadRow = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
 ]
+
+Split = Annotated[
+    str, typer.Option("--split", metavar="train|valid|test", help="Which part of a data set or a folder.")
+]
+Preset = Annotated[str, typer.Option("--preset", metavar="fast|paper", help="Which settings to start from.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as model.width=256.", show_default=False),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def log(sentence: str) -> None:
+    """A note for a person; stdout is left to the results."""
+    typer.echo(sentence, err=True)
+
+
+def without_labels(data: Dataset) -> Dataset:
+    """The same rows, unlabelled: a file may hold labels that a model does not know."""
+    from dataclasses import replace
+
+    return replace(data, labels=None, label_names=())
 
 
 def source_of(
@@ -76,7 +101,7 @@ def source_of(
 
 
 def source_arguments(source: Source) -> list[str]:
-    """The arguments that name this data, for a command that is printed.
+    """The arguments that name this data, to print a command with.
 
     >>> from lampnet.readers.sources import Source
     >>> source_arguments(Source(data="my films.csv", columns={"text": "plot"}, on_bad_row="skip"))
@@ -99,5 +124,5 @@ def _pair(text: str, option: str, form: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
         raise ConfigError(f"{option} {text!r} must have the form {form}")
-    # Labels may be separated by a blank.
+    # A separator may be a space.
     return name.strip(), value if name.strip() == "separator" else value.strip()

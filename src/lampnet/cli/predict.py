@@ -1,4 +1,4 @@
-"""`lampnet predict`: one JSON line a row, streamed."""
+"""`lampnet predict`: one JSON line per row, streamed."""
 
 from __future__ import annotations
 
@@ -7,50 +7,69 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from lampnet.cli.options import Columns, DataRoot, ModelArgument, OnBadRow, TextColumn, source_of
+from lampnet.cli.options import (
+    Columns,
+    DataRoot,
+    InputArgument,
+    ModelArgument,
+    OnBadRow,
+    Split,
+    TextColumn,
+    log,
+    source_of,
+    without_labels,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from lampnet.data.dataset import Dataset
+    from lampnet.evaluation.rules import Rule
+    from lampnet.inference.predictor import FittedModel
+
 NEXT_LABELS = 5
+CHUNK_ROWS = 1024
 
 
 def command(
     model: ModelArgument,
-    rows: Annotated[str, typer.Argument(metavar="INPUT", help="A file, or a data set's name.", show_default=False)],
+    rows: InputArgument,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="FILE", help="Where the lines go; else to stdout.", show_default=False),
+        typer.Option("--out", metavar="FILE", help="Where to write the lines; stdout by default.", show_default=False),
     ] = None,
     metric: Annotated[
         str, typer.Option("--metric", help="Predict the label sets that are best for this metric.")
     ] = "example_f1",
     precision: Annotated[
-        str, typer.Option("--precision", help="float32, or int8 where this processor is faster with it.")
+        str, typer.Option("--precision", help="float32, or int8, which is faster on some processors.")
     ] = "float32",
-    candidates: Annotated[
+    shortlist: Annotated[
         int | None,
         typer.Option(
-            "--candidates", help="Only so many promising labels a row exchange messages; 0 for all.", show_default=False
+            "--shortlist",
+            "--candidates",
+            help="How many labels per row, the most promising ones, exchange messages; 0 for all.",
+            show_default=False,
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE already has and go on.")] = False,
-    split: Annotated[str, typer.Option("--split", help="Which part, where INPUT is a data set or a folder.")] = "test",
+    resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE has and continue.")] = False,
+    split: Split = "test",
     data_root: DataRoot = None,
     columns: Columns = None,
     text_column: TextColumn = None,
     on_bad_row: OnBadRow = "error",
 ) -> None:
-    """Predict label sets: {"id", "labels", "scores"} a line, scores of these labels and the next five."""
+    """Predict label sets, one line {"id", "labels", "scores"} per row: scores of its labels and the next five."""
     from lampnet.errors import ConfigError, did_you_mean
     from lampnet.evaluation.metrics import METRICS
-    from lampnet.inference.logits import probabilities
-    from lampnet.inference.match_schema import as_trained, match_rows
+    from lampnet.inference.match_schema import as_trained
     from lampnet.persistence.model_folder import load_model
     from lampnet.readers.row_chunks import chunks
     from lampnet.runtime import distributed
@@ -64,55 +83,47 @@ def command(
         _check_apart(Path(rows), out)
     with distributed.joined() as team:
         fitted = load_model(model)
-        if precision != "float32" or candidates is not None:
+        if precision != "float32" or shortlist is not None:
             from lampnet.model.ensemble import made_ready
 
-            fitted.network = made_ready(fitted.network, precision, candidates)
-        source = as_trained(fitted, source, unlabelled=True)
-        rule = fitted.decisions.best[metric]
+            fitted.network = made_ready(fitted.network, precision, shortlist)
         done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
-        empty = 0
-        stream = chunks(source, split, fitted.config.training.seed, done, notice=_say if team.leads else None)
+        source = as_trained(fitted, source, unlabelled=True)
+        notice = log if team.leads else None
+        stream = chunks(source, split, fitted.config.training.seed, done, CHUNK_ROWS, notice=notice)
         first = next(stream, None)  # a mistake in the input must not empty the file
+        empty = 0
         with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
-            while first is not None:
-                chunk = match_rows(fitted, _unlabelled(first))
-                encoded = fitted.encoder.encode(chunk.rows, chunk.row_edges)
-                if chunk.kind in ("wordset", "text"):
-                    empty += int((encoded.nodes.lengths() == 0).sum())
-                proba = probabilities(fitted.logits_of(encoded))
-                ids = chunk.ids or tuple(str(done + i) for i in range(len(chunk)))
-                for line in _lines(ids, fitted.label_names, proba, rule.apply(proba)):
-                    sink.write(line + "\n")
+            for chunk in chain(() if first is None else (first,), stream):
+                lines, unknown = _predicted(fitted, chunk, fitted.decisions.best[metric], done)
+                sink.writelines(lines)
                 sink.flush()  # whatever happens next, these rows are kept
-                done += len(chunk)
-                first = next(stream, None)
-        if empty and team.leads:
-            print(
-                f"lampnet: warning: {empty} row(s) had nothing that the model knows and were predicted from the "
-                "label priors",
-                file=sys.stderr,
-            )
+                done, empty = done + len(chunk), empty + unknown
+    if empty and team.leads:
+        known = "had nothing that the model knows and were predicted from the label priors"
+        log(f"lampnet: warning: {empty} row(s) {known}")
 
 
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+def _predicted(model: FittedModel, chunk: Dataset, rule: Rule, first: int) -> tuple[Iterator[str], int]:
+    """The lines of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
+    from lampnet.inference.logits import probabilities
+    from lampnet.inference.match_schema import match_rows
+
+    chunk = match_rows(model, without_labels(chunk))
+    encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
+    empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
+    proba = probabilities(model.logits_of(encoded))
+    ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
+    return _lines(ids, model.label_names, proba, rule.apply(proba)), empty
 
 
 def _check_apart(rows: Path, out: Path) -> None:
-    """Refuse to write over the rows that are read, whatever the two paths look like."""
+    """Refuse to overwrite the rows that are read, also through a link."""
     from lampnet.errors import ConfigError
 
     read = [*rows.iterdir()] if rows.is_dir() else [rows]
     if out.exists() and any(file.exists() and os.path.samefile(file, out) for file in read):
         raise ConfigError(f"--out {out} is the file with the rows; give another file, or it would be lost")
-
-
-def _unlabelled(data: Any) -> Any:
-    """Labels are not looked at, so a file may hold labels that the model does not know."""
-    from dataclasses import replace
-
-    return replace(data, labels=None, label_names=())
 
 
 def _lines(ids: tuple[str, ...], names: tuple[str, ...], proba: np.ndarray, chosen: np.ndarray) -> Iterator[str]:
@@ -124,13 +135,12 @@ def _lines(ids: tuple[str, ...], names: tuple[str, ...], proba: np.ndarray, chos
         taken = [label for label in ranked if chosen[row, label]]
         others = [label for label in ranked[: len(taken) + NEXT_LABELS] if not chosen[row, label]][:NEXT_LABELS]
         scores = {names[label]: round(float(proba[row, label]), 6) for label in (*taken, *others)}
-        yield json.dumps(
-            {"id": name, "labels": [names[label] for label in taken], "scores": scores}, ensure_ascii=False
-        )
+        line = {"id": name, "labels": [names[label] for label in taken], "scores": scores}
+        yield json.dumps(line, ensure_ascii=False) + "\n"
 
 
 def _rows_in(path: Path) -> int:
-    """Whole lines in the file; a line that a crash cut off is removed."""
+    """Whole lines in the file; an unfinished last line is removed."""
     from lampnet.errors import DataError
 
     if not path.exists():
@@ -166,6 +176,6 @@ def _sink(path: Path | None, append: bool) -> Iterator[IO[str]]:
                 os.fsync(file.fileno())
     except OSError as fault:
         raise DataError(
-            f"{path} could not be written to the end ({fault.strerror or fault}); its whole lines are good: "
-            "make room and go on with --resume"
+            f"{path} could not be finished ({fault.strerror or fault}); its whole lines are good: "
+            "make room and continue with --resume"
         ) from None

@@ -14,6 +14,8 @@ from lampnet.cli.options import (
     LabelColumns,
     LabelsFile,
     OnBadRow,
+    Preset,
+    Settings,
     TextColumn,
     settings_of,
     source_of,
@@ -26,15 +28,13 @@ if TYPE_CHECKING:
 def command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the model goes.", show_default=False)],
     data: DataArgument = None,
-    preset: Annotated[
-        str, typer.Option("--preset", metavar="fast|paper", help="Which settings to start from.")
-    ] = "fast",
+    preset: Preset = "fast",
     label_graph: Annotated[
         str | None,
         typer.Option(
             "--label-graph",
             metavar="edgeless|full|cooccurrence|tree|FILE",
-            help="Which labels exchange messages; FILE has two label names a line.",
+            help="Which labels exchange messages; FILE has two label names per line.",
             show_default=False,
         ),
     ] = None,
@@ -43,31 +43,28 @@ def command(
         typer.Option(
             "--features",
             metavar="embed|message-passing",
-            help="Whether input nodes exchange messages among themselves first.",
+            help="Whether input nodes first exchange messages among themselves.",
             show_default=False,
         ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Rounds over the training rows.", show_default=False)
+        int | None, typer.Option("--epochs", help="Passes over the training rows.", show_default=False)
     ] = None,
     time_budget: Annotated[
         str | None, typer.Option("--time-budget", metavar="10m", help="Stop after this time.", show_default=False)
     ] = None,
     seed: Annotated[
-        int | None, typer.Option("--seed", help="Draws splits, start and order.", show_default=False)
+        int | None, typer.Option("--seed", help="For splits, initial weights and row order.", show_default=False)
     ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Any setting, e.g. model.width=256.", show_default=False),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the training that DIR holds.")] = False,
+    settings: Settings = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the training in DIR.")] = False,
     data_root: DataRoot = None,
     labels: LabelsFile = None,
     columns: Columns = None,
     text_column: TextColumn = None,
     label_columns: LabelColumns = None,
     on_bad_row: OnBadRow = "error",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while training.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing while training.")] = False,
 ) -> int:
     """Train a model and write it to a folder."""
     from lampnet.config import Config
@@ -76,7 +73,7 @@ def command(
     from lampnet.runtime.durations import seconds_of
 
     if resume and data is None and not holds_run(out):
-        raise CheckpointError(f"{out} holds no training to resume; check the folder, or give DATA to train there")
+        raise CheckpointError(f"{out} holds no training to resume; check the folder, or give DATA to start one there")
     changes: dict[str, object] = dict(settings_of(settings))
     if features is not None:
         changes["model.feature_steps"] = feature_steps(features)
@@ -110,17 +107,17 @@ def _train(asked: Run, out: Path, how: dict[str, bool], quiet: bool) -> int:
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
-            outcome = train_into(asked, out, callback=display.event, say=display.say, **how)
+            outcome = train_into(asked, out, callback=display.event, say=display.log, **how)
         except Stopped as stopped:
-            kept = "the best model so far is there" if stopped.model is not None else "no epoch was finished yet"
+            kept = "the best model so far is saved" if stopped.model is not None else "no epoch was finished yet"
             if team.leads:
                 again = shlex.join(["lampnet", "train", "--out", str(out), "--resume"])
-                display.warn(f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; go on with: {again}")
+                display.warn(f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; continue with: {again}")
             return 128 + int(stopped.signal_number)
-    display.say(f"{outcome.model.metadata['status']}; the model is in {out}")
+    display.log(f"{outcome.model.metadata['status']}; the model is in {out}")
     if not quiet and team.leads:
-        Console(soft_wrap=True).print(score_table("rows that were not learned from", outcome.scores))
-        # All rows of a single file were learned from: there is nothing to evaluate on.
+        Console(soft_wrap=True).print(score_table("held-out rows", outcome.scores))
+        # All rows of a single file were trained on: there is nothing to evaluate on.
         then = ["evaluate", str(out)] if outcome.has_test else ["predict", str(out), "INPUT"]
         typer.echo(f"next: {shlex.join(['lampnet', *then])}")
     return 0

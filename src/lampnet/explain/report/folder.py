@@ -24,7 +24,6 @@ REPORT, TEST_SET, DATA, PICTURES = "report.html", "test_set.html", "explanations
 ROWS, MOST_PAGE_ROWS = 20, 50
 #: Rows of the whole-set page; more are drawn from, with a seed, and the page says so.
 MOST_SET_ROWS = 2000
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,7 @@ def write_folder(
     *,
     pictures: int = 1,
     seed: int = 0,
-    say: Say = lambda sentence: None,
+    log: Callable[[str], None] = lambda sentence: None,
 ) -> ReportFiles:
     """Explain rows and write everything about them.
 
@@ -70,9 +69,9 @@ def write_folder(
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        say(f"explaining {len(index)} rows")
+        log(f"explaining {len(index)} rows")
         explanations = explain(model, data, index.tolist(), labels)
-        say("checking how far attention can be trusted")
+        log("checking how far attention can be trusted")
         checks = measure(model, data, index.tolist(), seed=seed)
         report = write_report(out / REPORT, explanations, faithfulness=checks, test_set_link=TEST_SET)
         written = out / DATA
@@ -81,7 +80,7 @@ def write_folder(
         chosen = np.arange(len(data))
         if len(data) > MOST_SET_ROWS:
             chosen = np.sort(np.random.default_rng(seed).permutation(len(data))[:MOST_SET_ROWS])
-        say(f"going through {len(chosen)} rows for the whole set's page")
+        log(f"going through {len(chosen)} rows for the whole set's page")
         found = summarise(model, data.take(chosen))
         test_set = write_whole_set(
             out / TEST_SET,
@@ -91,7 +90,7 @@ def write_folder(
             numbers=chosen.tolist(),
             of=len(data),
         )
-        say(f"drawing the pictures of {min(pictures, len(explanations))} rows")
+        log(f"drawing the pictures of {min(pictures, len(explanations))} rows")
         drawn = [path for e in explanations[:pictures] for path in write_pictures(e, out / PICTURES)]
     except OSError as fault:
         raise DataError(f"{out} cannot be written ({fault.strerror or fault}); give another folder") from None
