@@ -20,6 +20,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+from lampnet.data.label_priors import label_priors
+
 Loss = Literal["logistic", "squared_hinge"]
 LABELS_AT_ONCE = 64  # (n, 64) residuals stay in the processor's cache, and similar labels converge together
 
@@ -94,12 +96,12 @@ class _Problem:
         self.X, self.C, self.loss = X, C, loss
         self.known = torch.from_numpy((~np.isnan(Y_nL)).astype(np.float32))
         self.Y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
+        self.priors = torch.from_numpy(label_priors(Y_nL))
 
     def solve(self, start: tuple[np.ndarray, np.ndarray] | None, stopping: Stopping) -> tuple[np.ndarray, np.ndarray]:
         X, L = self.X, self.Y.shape[1]
         if start is None:
-            positives, total = (self.Y * self.known).sum(0), self.known.sum(0)
-            W, b = torch.zeros(X.shape[1], L), torch.logit((positives + 0.5) / (total + 1.0))
+            W, b = torch.zeros(X.shape[1], L), torch.logit(self.priors)
         else:
             W, b = (torch.from_numpy(np.ascontiguousarray(part)).clone() for part in start)
         first_norm: Tensor | None = None

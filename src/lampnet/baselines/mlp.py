@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, mean_of_nodes, train
 from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.baselines.tuning import mean_f1
+from lampnet.data.label_priors import label_priors
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.training.loss import lamp_loss
 
@@ -73,10 +74,9 @@ class EmbeddingMLP:
             make: Any = self.embedding or (lambda width: PlainEmbedding(X, width))
             self.network_ = _Network(make(self.width), self.width, Y.shape[1], self.dropout)
             # The last layer starts at the label priors, so that no epoch is spent on finding them.
-            frequency = (np.nansum(Y, axis=0) + 0.5) / ((~np.isnan(Y)).sum(axis=0) + 1.0)
             last: Any = self.network_.layers[-1]
             with torch.no_grad():
-                last.bias.copy_(torch.logit(torch.from_numpy(frequency)))
+                last.bias.copy_(torch.logit(torch.from_numpy(label_priors(Y, np.float64))))
             targets = torch.from_numpy(Y.astype(np.float32))
 
             def loss_of(index: np.ndarray) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.data.splits import held_out
 from lampnet.errors import DataError
 
 
@@ -43,6 +44,5 @@ def check_features(X: Any) -> Any:
 
 def held_out_tenth(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Row numbers to learn from and to tune on; with a single row both are that row."""
-    order = np.random.default_rng(seed).permutation(n)
-    n_valid = max(1, n // 10)
-    return np.sort(order[n_valid:]) if n > 1 else order, np.sort(order[:n_valid])
+    learn, tune = held_out(n, max(1, n // 10), seed)
+    return (learn, tune) if n > 1 else (tune, tune)

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 
 
-def label_priors(truth: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:
-    """The share of the known rows that have each label, (L,), never quite 0 or 1."""
-    known = ~np.isnan(truth)
-    return np.asarray((np.nan_to_num(truth).sum(axis=0) + 0.5) / (known.sum(axis=0) + 1.0), dtype=dtype)
+def label_priors(Y_nL: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:
+    """The share of the known rows (not NaN) that have each label, (L,), never quite 0 or 1.
+
+    >>> label_priors(np.array([[1, 0], [1, np.nan], [0, 0]])).tolist()
+    [0.625, 0.1666666716337204]
+    """
+    return smoothed_share(np.nan_to_num(Y_nL).sum(axis=0), (~np.isnan(Y_nL)).sum(axis=0), dtype)
+
+
+def smoothed_share(positives: np.ndarray, known: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:
+    """(positives + 1/2) / (known + 1), (L,)."""
+    return np.asarray((positives + 0.5) / (known + 1.0), dtype=dtype)

@@ -1,4 +1,4 @@
-"""Splits that agree: validation and test files brought to the label and feature order of training."""
+"""Schemas: rows brought to the labels and features of the training rows, in their order."""
 
 from __future__ import annotations
 
@@ -42,39 +42,40 @@ def names_in(label_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(sorted({label for labels in label_sets for label in labels}))
 
 
-def align(train: Dataset, other: Dataset, part: str, strangers: bool = False) -> Dataset:
+def align(train: Dataset, other: Dataset, part: str, may_share_none: bool = False) -> Dataset:
     """`other` with the labels and features of `train`, in its order.
 
-    A label that training rows do not have is an error; a feature they do not have is dropped, a
-    feature only they have is zero (missing, in a table). Files that have no word in common are no pair,
-    unless `strangers` are expected: new rows may consist of unknown words.
+    A label that training rows do not have is an error. A feature they do not have is dropped; a feature that
+    only they have is zero (missing, in a table). Files that share no feature are refused as no pair, unless
+    `may_share_none`: new rows may consist of unknown words.
     """
     if other.kind != train.kind:
         raise DataError(
             f"{part}: the rows are of kind {other.kind}, the training rows of kind {train.kind}; "
             "give files of the same form"
         )
-    return _align_features(train, _align_labels(train, other, part), part, strangers)
+    return _align_features(train, align_labels(other, train.label_names, part), part, may_share_none)
 
 
-def _align_labels(train: Dataset, other: Dataset, part: str) -> Dataset:
-    if other.labels is None or other.label_names == train.label_names:
-        return replace(other, label_names=train.label_names)
-    known = {name: number for number, name in enumerate(train.label_names)}
-    new = [name for name in other.label_names if name not in known]
+def align_labels(data: Dataset, label_names: tuple[str, ...], part: str = "") -> Dataset:
+    """The same rows with their label columns in another order; a label that is not there is an error."""
+    if data.labels is None or data.label_names == label_names:
+        return replace(data, label_names=label_names)
+    known = {name: number for number, name in enumerate(label_names)}
+    new = [name for name in data.label_names if name not in known]
     if new:
         raise DataError(
-            f"{part}: the label {new[0]!r} never occurs in the training part ({len(new)} such labels); "
+            f"{part or data.name}: the label {new[0]!r} never occurs in the training part ({len(new)} such labels); "
             f"remove it or add training rows that have it; {did_you_mean(new[0], known)[:200]}"
         )
-    moved = other.labels.tocoo()
-    columns = np.array([known[name] for name in other.label_names], dtype=np.int64)
-    shape = (len(other), len(train.label_names))
+    moved = data.labels.tocoo()
+    columns = np.array([known[name] for name in data.label_names], dtype=np.int64)
+    shape = (len(data), len(label_names))
     labels = sparse.csr_matrix((moved.data, (moved.row, columns[moved.col])), shape=shape)
-    return replace(other, labels=labels, label_names=train.label_names)
+    return replace(data, labels=labels, label_names=label_names)
 
 
-def _align_features(train: Dataset, other: Dataset, part: str, strangers: bool) -> Dataset:
+def _align_features(train: Dataset, other: Dataset, part: str, may_share_none: bool) -> Dataset:
     if train.kind == "columns":
         return replace(other, rows=_align_table(train.rows, other.rows, part), feature_names=train.feature_names)
     if train.kind not in ("wordset", "vector"):
@@ -94,7 +95,7 @@ def _align_features(train: Dataset, other: Dataset, part: str, strangers: bool) 
     if train.feature_names == other.feature_names:
         return other
     known = {name: number for number, name in enumerate(train.feature_names)}
-    if not strangers and not any(name in known for name in other.feature_names):
+    if not may_share_none and not any(name in known for name in other.feature_names):
         raise DataError(f"{part}: none of its {given} features is one of the training part's; are the files a pair?")
     columns = np.array([known.get(name, -1) for name in other.feature_names], dtype=np.int64)
     moved = sparse.coo_matrix(other.rows)
@@ -137,45 +138,3 @@ def aligned_splits(train: Dataset, valid: Dataset | None = None, test: Dataset |
         valid=None if valid is None else align(train, valid, "validation part"),
         test=None if test is None else align(train, test, "test part"),
     )
-
-
-def random_split(data: Dataset, valid: float | int, test: float | int, seed: int) -> Splits:
-    """Seeded random parts; `valid` and `test` are counts, or shares of the rows when below 1.
-
-    >>> rows = Dataset(name="x", kind="text", rows=list("abcdefghij"), labels=None, label_names=())
-    >>> parts = random_split(rows, valid=0.1, test=2, seed=0)
-    >>> len(parts.train), len(parts.valid), len(parts.test)
-    (7, 1, 2)
-    """
-    n = len(data)
-    n_valid = round(valid * n) if valid < 1 else int(valid)
-    n_test = round(test * n) if test < 1 else int(test)
-    if n - n_valid - n_test < 1:
-        raise DataError(f"{data.name}: {n} rows are too few for {n_valid} validation and {n_test} test rows")
-    order = np.random.default_rng(seed).permutation(n)
-    return Splits(
-        train=data.take(np.sort(order[n_valid + n_test :])),
-        valid=data.take(np.sort(order[:n_valid])),
-        test=data.take(np.sort(order[n_valid : n_valid + n_test])),
-        # Joined again, drawn rows stand behind the others: where rows come in order, that would be lost.
-        valid_is_sampled=not Splits(train=data).serially_correlated,
-    )
-
-
-def align_labels(data: Dataset, label_names: tuple[str, ...]) -> Dataset:
-    """The same rows with their label columns in another order; a label unknown there is an error."""
-    from dataclasses import replace
-
-    assert data.labels is not None
-    place = {name: i for i, name in enumerate(label_names)}
-    unknown = [name for name in data.label_names if name not in place]
-    if unknown:
-        raise DataError(
-            f"{data.name}: the label {unknown[0]!r} was never seen in training ({len(unknown)} such label(s)); "
-            "train again with it or remove it"
-        )
-    entries = sparse.coo_matrix(data.labels)
-    columns = np.array([place[name] for name in data.label_names], dtype=np.int64)[entries.col]
-    shape = (len(data), len(label_names))
-    labels = sparse.csr_matrix((entries.data, (entries.row, columns)), shape=shape)
-    return replace(data, labels=labels, label_names=label_names)

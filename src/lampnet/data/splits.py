@@ -1,12 +1,13 @@
-"""How labelled rows are cut into parts that judge each other.
+"""How labelled rows are split: validation and test rows, folds.
 
-Rows that came one after the other are often alike: news of one day, regions of one chromosome, parts of a recording.
-Cut at random, each part has near copies in the others, and what is chosen on it is too sure of itself for rows that
-come later. Such rows are cut in their order. Rows that were sorted by their labels are not: a part would lack labels.
+Rows that follow each other are often alike: news of one day, regions of one chromosome, parts of a recording. In
+random folds each row has near copies in the other folds, so scores are too high for rows that come later. Such
+serially correlated rows get blocked folds. Rows that were sorted by their labels do not: a block would lack labels.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,15 +17,18 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError
 
+#: the share of the labelled rows that is held out for validation where no validation rows were given
+VALIDATION_FRACTION = 0.1
+#: fewer rows than this are never taken for serially correlated
 FEWEST_ROWS = 300
-#: neighbours share a label this many standard errors, and this many times, more often than rows drawn at random
+#: neighbours share a label this many standard errors, and this many times, more often than random pairs of rows
 ERRORS, TIMES = 6.0, 1.2
-#: labels with this many rows tell whether the rows were sorted: most of a label's rows would be in one third
+#: labels with at least this many rows show whether the rows were sorted: most of a label's rows lie in one third
 FREQUENT = 30
 
 
 def fold_numbers(n: int, folds: int, seed: int, serially_correlated: bool = False) -> np.ndarray:
-    """The part of each of n rows, int (n,): at random, or one stretch of rows a part.
+    """The fold of each of n rows, int (n,): random, or blocked for serially correlated rows.
 
     >>> fold_numbers(7, 3, seed=0, serially_correlated=True).tolist()
     [0, 0, 0, 1, 1, 2, 2]
@@ -38,7 +42,7 @@ def fold_numbers(n: int, folds: int, seed: int, serially_correlated: bool = Fals
 
 
 def parts_of(fold_n: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
-    """For each part the numbers of the other rows, and its own.
+    """For each fold the numbers of the other rows, and of its own.
 
     >>> [(rest.tolist(), own.tolist()) for rest, own in parts_of(np.array([0, 1, 0]))]
     [([1], [0, 2]), ([0, 2], [1])]
@@ -46,8 +50,18 @@ def parts_of(fold_n: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)) for fold in range(fold_n.max() + 1)]
 
 
+def held_out(n: int, held: int, seed: int, serially_correlated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+    """The numbers of the rows that are kept and of those held out, sorted: random ones, or the last of the rows.
+
+    >>> [part.tolist() for part in held_out(5, 2, seed=0, serially_correlated=True)]
+    [[0, 1, 2], [3, 4]]
+    """
+    order = np.arange(n)[::-1] if serially_correlated else np.random.default_rng(seed).permutation(n)
+    return np.sort(order[held:]), np.sort(order[:held])
+
+
 def serially_correlated_rows(Y_nL: np.ndarray | sparse.csr_matrix) -> bool:
-    """Whether rows that follow each other are alike though every stretch of rows has its share of the labels.
+    """Whether rows that follow each other are alike though every third of the rows has its share of the labels.
 
     Parameters
     ----------
@@ -78,16 +92,12 @@ def _sharing(Y: sparse.csr_matrix, other: sparse.csr_matrix) -> float:
     return float((np.asarray(Y.multiply(other).sum(axis=1)) > 0).mean())
 
 
-#: the share of the labelled rows that is drawn to choose on, where empty_rows gave validation rows
-VALIDATION_FRACTION = 0.1
-
-
 @dataclass(frozen=True, kw_only=True)
 class Splits:
     """The training rows and, where they exist, validation and test rows.
 
-    valid_is_sampled  the validation rows came with the training rows and were drawn from them at random: nothing
-                    is lost when they are learned from, and other rows are held back to choose on
+    valid_is_sampled  the validation rows are a random sample of the labelled rows: nothing is lost when they are
+                      merged back and other rows are held out
     """
 
     train: Dataset
@@ -96,18 +106,18 @@ class Splits:
     valid_is_sampled: bool = False
 
     def merged_back(self) -> Splits:
-        """The validation rows behind the training rows again, where they were drawn from them; given ones stay."""
+        """Sampled validation rows behind the training rows again; given ones stay."""
         if self.valid is None or not self.valid_is_sampled:
             return self
         return replace(self, train=Dataset.joined([self.train, self.valid]), valid=None, valid_is_sampled=False)
 
     @cached_property
     def serially_correlated(self) -> bool:
-        """Whether the training rows, from which no validation rows were taken, come in order (`folds.py`)."""
+        """Whether the training rows, from which no validation rows were taken, are serially correlated."""
         return self.valid is None and self.train.labels is not None and serially_correlated_rows(self.train.labels)
 
     def with_validation(self, fraction: float, seed: int) -> Splits:
-        """Draw a validation part from the training rows where none was given; of rows in order the last."""
+        """Hold out validation rows where none were given."""
         if self.valid is not None:
             return self
         n = len(self.train)
@@ -117,10 +127,59 @@ class Splits:
                 f"{self.train.name}: {n} training row(s) are too few to draw a validation part from; "
                 "give more rows or a validation file"
             )
-        order = np.arange(n)[::-1] if self.serially_correlated else np.random.default_rng(seed).permutation(n)
+        kept, held = held_out(n, n_valid, seed, self.serially_correlated)
         return replace(
             self,
-            train=self.train.take(np.sort(order[n_valid:])),
-            valid=self.train.take(np.sort(order[:n_valid])),
+            train=self.train.take(kept),
+            valid=self.train.take(held),
             valid_is_sampled=not self.serially_correlated,
         )
+
+    def with_test(self, fraction: float, seed: int) -> Splits:
+        """Hold out test rows of the training rows where none were given."""
+        if self.test is not None:
+            return self
+        n = len(self.train)
+        n_test = round(fraction * n)
+        if n_test < 1:
+            raise DataError(
+                f"{self.train.name}: {n} rows are too few to draw test rows from; give more rows or a test file"
+            )
+        kept, held = held_out(n, n_test, seed, Splits(train=self.train).serially_correlated)
+        return replace(self, train=self.train.take(kept), test=self.train.take(held))
+
+
+def random_split(data: Dataset, valid: float | int, test: float | int, seed: int) -> Splits:
+    """Seeded random parts; `valid` and `test` are counts, or shares of the rows when below 1.
+
+    >>> rows = Dataset(name="x", kind="text", rows=list("abcdefghij"), labels=None, label_names=())
+    >>> parts = random_split(rows, valid=0.1, test=2, seed=0)
+    >>> len(parts.train), len(parts.valid), len(parts.test)
+    (7, 1, 2)
+    """
+    n = len(data)
+    n_valid = round(valid * n) if valid < 1 else int(valid)
+    n_test = round(test * n) if test < 1 else int(test)
+    if n - n_valid - n_test < 1:
+        raise DataError(f"{data.name}: {n} rows are too few for {n_valid} validation and {n_test} test rows")
+    order = np.random.default_rng(seed).permutation(n)
+    return Splits(
+        train=data.take(np.sort(order[n_valid + n_test :])),
+        valid=data.take(np.sort(order[:n_valid])),
+        test=data.take(np.sort(order[n_valid : n_valid + n_test])),
+        # Merged back, sampled rows stand behind the others: serially correlated rows would lose their order.
+        valid_is_sampled=not Splits(train=data).serially_correlated,
+    )
+
+
+def split_by_group(data: Dataset, valid: Sequence[str], test: Sequence[str]) -> Splits:
+    """Hold out whole groups (chromosomes), so that no test window lies beside a training window."""
+    if data.groups is None:
+        raise DataError(f"{data.name}: the rows have no groups to split by")
+    groups = np.array(data.groups)
+    held = {"valid": np.isin(groups, valid), "test": np.isin(groups, test)}
+    parts = {part: data.take(np.flatnonzero(mask)) for part, mask in held.items() if mask.any()}
+    train = np.flatnonzero(~(held["valid"] | held["test"]))
+    if not len(train):
+        raise DataError(f"{data.name}: every group is held out ({', '.join(sorted(set(groups)))}); keep some to train")
+    return Splits(train=data.take(train), valid=parts.get("valid"), test=parts.get("test"))

@@ -21,6 +21,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
 
+from lampnet.data.splits import fold_numbers
 from lampnet.errors import DataError, ModelFolderError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.rules import (
@@ -108,7 +109,7 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
     """For each metric the rule of the family that does best on held-out validation rows."""
     n = len(proba)
     folds = max(1, min(folds, n // 2))
-    fold_of_row = np.random.default_rng(seed).permutation(np.arange(n) % folds)
+    fold_of_row = fold_numbers(n, folds, seed)
     tally = _Tally(y, proba, fold_of_row)
     families = _count_families(tally)
     per_label = _LabelThresholds(tally)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +12,9 @@ import numpy as np
 
 from lampnet.config import Config, InputConfig
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import random_split
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.encoders import make_encoder
-from lampnet.errors import DataError, LampnetError
+from lampnet.errors import LampnetError
 from lampnet.pipeline.fit import check_training_rows
 from lampnet.readers.sources import Source, prior_graph
 
@@ -65,8 +64,7 @@ class Material:
         edges: np.ndarray | None = None,
     ) -> None:
         check_training_rows(splits.train)
-        if splits.test is None:
-            splits = _with_test(splits, seed)
+        splits = splits.with_test(TEST_FRACTION, seed)
         #: the rows as they came: with the publisher's validation rows, or none, for methods that cut their own
         self.labelled = splits
         self.splits = splits.with_validation(VALIDATION_FRACTION, seed)
@@ -113,21 +111,6 @@ class Material:
             ended = time.perf_counter()
             self._encoded[key] = Encoded(encoder, learn, check, test, middle - began, ended - middle)
         return self._encoded[key]
-
-
-def _with_test(splits: Splits, seed: int) -> Splits:
-    """A tenth of the training rows as test rows, where the data has none of its own; of rows in order the last."""
-    rows = splits.train
-    n_test = round(TEST_FRACTION * len(rows))
-    if n_test < 1:
-        raise DataError(
-            f"{rows.name}: {len(rows)} rows are too few to draw test rows from; give more rows or a test file"
-        )
-    if Splits(train=rows).serially_correlated:
-        first = len(rows) - n_test
-        return replace(splits, train=rows.take(np.arange(first)), test=rows.take(np.arange(first, len(rows))))
-    drawn = random_split(rows, valid=0, test=n_test, seed=seed)
-    return replace(splits, train=drawn.train, test=drawn.test)
 
 
 def open_material(source: Source | str, seed: int = 0, notice: Callable[[str], None] | None = None) -> Material:

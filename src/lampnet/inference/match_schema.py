@@ -50,7 +50,7 @@ def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:
         return model.check(data)  # raises, with both kinds in the sentence
     if data.labels is None:
         data = replace(data, label_names=model.label_names)
-    aligned = align(_training_shape(model), data, part, strangers=True)
+    aligned = align(_training_shape(model), data, part, may_share_none=True)
     if isinstance(data.rows, Table):
         there = set(data.rows.names)
         lacking = [name for name in aligned.rows.names if name not in there]

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lampnet.data.label_priors import label_priors
 from lampnet.encoders.nodes import NodeRows
 from lampnet.model.lamp import LaMP
 
@@ -112,7 +113,7 @@ def weigh(opinions_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple[Tensor, Tensor]:
     g = torch.from_numpy(opinions_nLK)
     known = torch.from_numpy(~np.isnan(Y_nL))
     y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
-    share = ((y * known).sum(0) + 0.5) / (known.sum(0) + 1.0)
+    share = torch.from_numpy(label_priors(Y_nL))
     a = torch.full((g.shape[-1],), 1.0 / g.shape[-1], requires_grad=True)
     c = torch.logit(share).requires_grad_()
     solver = torch.optim.LBFGS([a, c], max_iter=60, line_search_fn="strong_wolfe")

@@ -27,6 +27,7 @@ from scipy import sparse
 from lampnet.base_learners.restore import restore_stack
 from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
+from lampnet.data.label_priors import smoothed_share
 from lampnet.encoders import restore_encoder
 from lampnet.encoders.base import Encoder
 from lampnet.encoders.nodes import NodeRows
@@ -130,7 +131,7 @@ class LabelRows:
             ids, values = (array[first : first + _BLOCK] for array in (self.ids, self.values))
             has += np.bincount(ids, np.nan_to_num(values), self.n_labels)
             unknown += np.bincount(ids, np.isnan(values), self.n_labels)
-        return np.asarray((has + 0.5) / (len(self) - unknown + 1.0), dtype=np.float32)
+        return smoothed_share(has, len(self) - unknown)
 
     def __getitem__(self, rows: np.ndarray) -> np.ndarray:
         starts, counts = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]

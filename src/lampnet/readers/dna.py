@@ -16,7 +16,6 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import CODES, encode_bases
-from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.files import MAX_BYTES, read_bytes, read_text
 
@@ -173,19 +172,6 @@ def windows_with_peaks(
 def _natural(name: str) -> tuple[int, str]:
     digits = re.sub(r"\D", "", name)
     return (int(digits[:9]) if digits else 1 << 30, name)
-
-
-def split_by_group(data: Dataset, valid: Sequence[str], test: Sequence[str]) -> Splits:
-    """Hold out whole chromosomes, so that no test window lies beside a training window."""
-    if data.groups is None:
-        raise DataError(f"{data.name}: the rows have no groups to split by")
-    groups = np.array(data.groups)
-    held = {"valid": np.isin(groups, valid), "test": np.isin(groups, test)}
-    parts = {part: data.take(np.flatnonzero(mask)) for part, mask in held.items() if mask.any()}
-    train = np.flatnonzero(~(held["valid"] | held["test"]))
-    if not len(train):
-        raise DataError(f"{data.name}: every group is held out ({', '.join(sorted(set(groups)))}); keep some to train")
-    return Splits(train=data.take(train), valid=parts.get("valid"), test=parts.get("test"))
 
 
 def read_windows(

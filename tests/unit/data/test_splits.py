@@ -14,8 +14,7 @@ from sklearn.metrics import roc_auc_score
 from lampnet.base_learners.stack import LEARNERS
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import random_split
-from lampnet.data.splits import FEWEST_ROWS, Splits, fold_numbers, parts_of, serially_correlated_rows
+from lampnet.data.splits import FEWEST_ROWS, Splits, fold_numbers, parts_of, random_split, serially_correlated_rows
 from lampnet.experiments import protocol
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import run

@@ -15,8 +15,7 @@ from scipy import sparse
 
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import random_split
-from lampnet.data.splits import Splits
+from lampnet.data.splits import Splits, random_split
 from lampnet.errors import ConfigError
 from lampnet.evaluation.metrics import micro_f1
 from lampnet.experiments.tune import BEST, JOURNAL, Found, defaults, objective, tune

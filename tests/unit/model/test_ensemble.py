@@ -13,8 +13,7 @@ from scipy import sparse
 
 from lampnet.config import Config, ModelConfig, folds_for
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import random_split
-from lampnet.data.splits import Splits, fold_numbers, parts_of
+from lampnet.data.splits import Splits, fold_numbers, parts_of, random_split
 from lampnet.encoders import make_encoder
 from lampnet.encoders.nodes import NodeRows
 from lampnet.errors import ConfigError

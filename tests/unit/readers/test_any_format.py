@@ -12,8 +12,8 @@ import pytest
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
-from lampnet.data.schema import align, aligned_splits, random_split
-from lampnet.data.splits import Splits
+from lampnet.data.schema import align, aligned_splits
+from lampnet.data.splits import Splits, random_split
 from lampnet.data.statistics import statistics
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.any_format import find_parts, format_of, read, read_file, read_folder

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lampnet.data.splits import split_by_group
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.dna import read_bed, read_fasta, read_fasta_rows, read_windows, split_by_group, windows_with_peaks
+from lampnet.readers.dna import read_bed, read_fasta, read_fasta_rows, read_windows, windows_with_peaks
 from lampnet.readers.label_edges import read_edge_list, read_string_edges, read_taxonomy, read_tree_edges
 from lampnet.readers.named.rcv1 import read_lyrl
 from lampnet.readers.named.registry import load, load_edges

@@ -11,8 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import random_split
-from lampnet.data.splits import Splits
+from lampnet.data.splits import Splits, random_split, split_by_group
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.cells import cut_cells
 from lampnet.readers.delimited import utf8_lines
@@ -148,8 +147,6 @@ def yeast_windows(folder: Path, *, keep_unlabelled: bool = False) -> Dataset:
 
 def yeast_chipexo(folder: Path, seed: int) -> Splits:
     """Yeast ChIP-exo, whole chromosomes held out: 4 and 7 to test, 13 to validate."""
-    from lampnet.readers.dna import split_by_group
-
     return split_by_group(yeast_windows(folder), valid=YEAST_VALID, test=YEAST_TEST)
 
 
@@ -160,7 +157,7 @@ def tfbs(folder: Path, seed: int) -> Splits:
     `train.tsv`); or one genome (`genome.fa`), `windows.bed` and `labels.tsv`, split by chromosome.
     """
     from lampnet.data.schema import aligned_splits
-    from lampnet.readers.dna import read_windows, split_by_group
+    from lampnet.readers.dna import read_windows
 
     if any(folder.glob("train.fa*")):
         parts = {

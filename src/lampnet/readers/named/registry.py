@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import aligned_splits, random_split
-from lampnet.data.splits import Splits
+from lampnet.data.schema import aligned_splits
+from lampnet.data.splits import Splits, random_split
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.named import loaders as named_sets
 from lampnet.readers.named.loaders import only_file
