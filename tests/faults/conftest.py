@@ -1,4 +1,4 @@
-"""Real processes to be hurt, and a place for the figures that docs/reliability.md states."""
+"""Toy trainings in real processes, toy rows, and a recorder for the figures of docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 HERE = Path(__file__).parent
@@ -24,7 +25,7 @@ def train_toy() -> Iterator[Callable[..., ToyRun]]:
     """Start the toy training: `train_toy("once", folder, "resume", "training.epochs=3")`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["warm_training"])
-    with pytest.MonkeyPatch.context() as patch:  # exactness is promised for a fixed number of threads
+    with pytest.MonkeyPatch.context() as patch:  # results are exact for a fixed number of threads
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         forkserver.ensure_running()
@@ -40,11 +41,28 @@ def train_toy() -> Iterator[Callable[..., ToyRun]]:
 
 
 @pytest.fixture(scope="session")
-def undisturbed(train_toy: Callable[..., ToyRun], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """What the toy training prints when nothing happens to it; the last line is the digest of its weights."""
-    lines, code = train_toy("once", tmp_path_factory.mktemp("undisturbed")).end()
+def uninterrupted(train_toy: Callable[..., ToyRun], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The output of an uninterrupted toy training; the last line is the digest of its weights."""
+    lines, code = train_toy("once", tmp_path_factory.mktemp("uninterrupted")).end()
     assert code == 0, lines
     return lines
+
+
+WORDS = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house"])
+
+
+@pytest.fixture(scope="session")
+def write_texts() -> Callable[[Path, int, int], Path]:
+    """Write JSON lines of random texts whose labels are the colours in them: `write_texts(path, rows, seed)`."""
+
+    def write(path: Path, rows: int, seed: int) -> Path:
+        with path.open("w") as file:
+            for words in WORDS[np.random.default_rng(seed).integers(0, len(WORDS), size=(rows, 4))]:
+                labels = sorted(set(words) & set(WORDS[:3]))
+                file.write(json.dumps({"text": " ".join(words), "labels": labels}) + "\n")
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")

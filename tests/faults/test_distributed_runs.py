@@ -1,4 +1,4 @@
-"""Two processes under torchrun: the numbers of one process, one writer, and a restart after a loss."""
+"""Two processes under torchrun: the results of one process, one writer, and a restart after a lost process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EPOCH = re.compile(r"epoch (\d+) loss (\S+) score (\S+)")
 
 
 def torchrun(*arguments: object, restarts: int = 0) -> subprocess.Popen[str]:
-    """Two processes on this machine; whatever they print comes back as one stream."""
+    """Two processes on this machine; their output comes back as one stream."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     return subprocess.Popen(
         [*command, f"--max-restarts={restarts}", *map(str, arguments)],
@@ -40,24 +40,24 @@ def epochs_in(lines: list[str]) -> list[tuple[int, float, float]]:
 
 @pytest.mark.parametrize("more", [(), ("training.accumulate=4", "label_graph=edgeless")])
 def test_two_processes_have_the_losses_and_scores_of_one(more: tuple[str, ...], tmp_path: Path, train_toy: Any) -> None:
-    alone, _ = train_toy("once", tmp_path / "one", *NO_DROPOUT, *more).end()
+    single, _ = train_toy("once", tmp_path / "one", *NO_DROPOUT, *more).end()
     output, _ = torchrun(TOY, "once", tmp_path / "two", *NO_DROPOUT, *more).communicate()
-    one, two = epochs_in(alone), epochs_in(output.splitlines())
+    one, two = epochs_in(single), epochs_in(output.splitlines())
     assert len(one) == 3
-    # As many epochs as one process tells: the second process says and writes nothing.
+    # Each epoch appears once: the second process prints and writes nothing.
     assert [epoch for epoch, _, _ in two] == [0, 1, 2], output
     assert np.allclose([loss for _, loss, _ in one], [loss for _, loss, _ in two], rtol=1e-5)
     assert [score for _, _, score in one] == [score for _, _, score in two]
 
 
-def test_a_lost_worker_ends_the_run_and_the_restart_resumes_it(tmp_path: Path) -> None:
-    undisturbed, _ = torchrun(TOY, "once", tmp_path / "a", "training.epochs=3").communicate()
-    disturbed = torchrun(TOY, "once", tmp_path / "b", "training.epochs=3", "lose_worker_at=20", restarts=1)
-    output, _ = disturbed.communicate()
-    assert disturbed.returncode == 0, output
+def test_a_lost_process_ends_the_run_and_the_restart_resumes_it(tmp_path: Path) -> None:
+    uninterrupted, _ = torchrun(TOY, "once", tmp_path / "a", "training.epochs=3").communicate()
+    interrupted = torchrun(TOY, "once", tmp_path / "b", "training.epochs=3", "lose_worker_at=20", restarts=1)
+    output, _ = interrupted.communicate()
+    assert interrupted.returncode == 0, output
     assert "another process of this run was lost" in output
     assert re.search(r"resumed at (1[5-9]|20)\b", output), output
-    weights = [re.findall(r"weights (\w+)", text) for text in (undisturbed, output)]
+    weights = [re.findall(r"weights (\w+)", text) for text in (uninterrupted, output)]
     assert weights[0] == weights[1]
     assert len(weights[0]) == 1
 
@@ -74,13 +74,8 @@ def test_sigterm_ends_both_processes_after_the_same_step(tmp_path: Path) -> None
     assert len(list(tmp_path.glob("checkpoint-*"))) == 2  # the first one and the one of the signal
 
 
-def test_the_commands_train_and_predict_with_two_processes(tmp_path: Path) -> None:
-    draw = np.random.default_rng(0)
-    words = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house"])
-    texts = [" ".join(draw.choice(words, size=4)) for _ in range(120)]
-    rows = [{"text": text, "labels": sorted({w for w in text.split() if w in words[:3]})} for text in texts]
-    data = tmp_path / "rows.jsonl"
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def test_the_commands_train_and_predict_with_two_processes(tmp_path: Path, write_texts: Any) -> None:
+    data = write_texts(tmp_path / "rows.jsonl", 120, 0)
     model, out = tmp_path / "model", tmp_path / "out.jsonl"
     settings = ("--set", "model.width=16", "--set", "model.heads=2", "--epochs", "2", "--quiet")
     trained = torchrun("-m", "lampnet", "train", data, "--out", model, *settings)
@@ -89,9 +84,9 @@ def test_the_commands_train_and_predict_with_two_processes(tmp_path: Path) -> No
     predicted = torchrun("-m", "lampnet", "predict", model, data, "--out", out)
     output, _ = predicted.communicate()
     assert predicted.returncode == 0, output
-    alone = tmp_path / "alone.jsonl"
-    subprocess.run([sys.executable, "-m", "lampnet", "predict", model, data, "--out", alone], check=True)
-    two, one = ([json.loads(line) for line in path.read_text().splitlines()] for path in (out, alone))
+    single = tmp_path / "single.jsonl"
+    subprocess.run([sys.executable, "-m", "lampnet", "predict", model, data, "--out", single], check=True)
+    two, one = ([json.loads(line) for line in path.read_text().splitlines()] for path in (out, single))
     assert len(one) == 120
     assert [row["labels"] for row in two] == [row["labels"] for row in one]
     evaluated = torchrun("-m", "lampnet", "evaluate", model, data, "--json")

@@ -1,4 +1,4 @@
-"""Files from strangers: damaged by the thousand, or made to do harm."""
+"""Untrusted files: thousands of damaged ones, and malicious ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fuzzed(kind: str, folder: Path, cases: int, seed: int) -> dict[str, Any]:
         text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
-    assert process.returncode == 0, process.stderr[-3000:]  # a crash of the interpreter ends here
+    assert process.returncode == 0, process.stderr[-3000:]  # the interpreter itself crashed
     summary: dict[str, Any] = json.loads(process.stdout)
     return summary
 
@@ -45,7 +45,7 @@ def fuzzed(kind: str, folder: Path, cases: int, seed: int) -> dict[str, Any]:
 def test_damaged_data_files_are_read_or_refused(cases: int, tmp_path: Path, record: Callable[[str, Any], None]) -> None:
     summary = fuzzed("readers", tmp_path, cases, seed=cases)
     assert summary["failures"] == []
-    assert summary["accepted"] > cases / 20  # otherwise nothing behind the first check was reached
+    assert summary["accepted"] > cases / 20  # otherwise no case got past the first check
     assert summary["refused"] > cases / 20
     if cases == 5000:
         record("data_files_fuzzed", cases)
@@ -84,19 +84,19 @@ def _npz_claiming(shape: str) -> bytes:
 
 
 def _pickled_npz(marker: Path) -> bytes:
-    class Harm:
+    class Malicious:
         def __reduce__(self) -> Any:
             return (Path.touch, (marker,))
 
     out = io.BytesIO()
-    np.save(out, np.array([Harm()], dtype=object), allow_pickle=True)
+    np.save(out, np.array([Malicious()], dtype=object), allow_pickle=True)
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as zipped:
         zipped.writestr("X.npy", out.getvalue())
     return archive.getvalue()
 
 
-HARMFUL = {
+MALICIOUS = {
     "a billion-row index.libsvm": b"0 1:1\n1 999999999999:1\n",
     "huge header.xc.txt": b"999999999999 999999999999 999999999999\n0 1:1\n",
     "huge shape.npz": _npz_claiming("(1000000, 1000000)"),
@@ -114,10 +114,10 @@ HARMFUL = {
 }
 
 
-@pytest.mark.parametrize("name", HARMFUL)
-def test_absurd_claims_are_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", MALICIOUS)
+def test_absurd_sizes_are_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
-    path.write_bytes(HARMFUL[name])
+    path.write_bytes(MALICIOUS[name])
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(LampnetError) as refusal:
         read_file(path)
@@ -126,10 +126,10 @@ def test_absurd_claims_are_refused_in_a_sentence(name: str, tmp_path: Path) -> N
 
 
 def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
-    marker, harm = tmp_path / "executed", tmp_path / "harm.npz"
-    harm.write_bytes(_pickled_npz(marker))
+    marker, pickled = tmp_path / "executed", tmp_path / "pickled.npz"
+    pickled.write_bytes(_pickled_npz(marker))
     with pytest.raises(LampnetError):
-        read_file(harm)
+        read_file(pickled)
     folder = tmp_path / "model"
     folder.mkdir()
     for name in ("model.json", "weights.safetensors"):
@@ -139,11 +139,11 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("form", ["\r\n", "\n"])
+@pytest.mark.parametrize("line_end", ["\r\n", "\n"])
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
-def test_line_ends_and_byte_order_marks_change_nothing(form: str, mark: bytes, tmp_path: Path) -> None:
+def test_line_ends_and_byte_order_marks_do_not_matter(line_end: str, mark: bytes, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
-    path.write_bytes(mark + form.join(["text,labels", "red fox at sea,a|b", "blue sea and sky,b", ""]).encode())
+    path.write_bytes(mark + line_end.join(["text,labels", "red fox at sea,a|b", "blue sea and sky,b", ""]).encode())
     data = read_file(path)
     assert list(data.rows) == ["red fox at sea", "blue sea and sky"]
     assert data.label_names == ("a", "b")

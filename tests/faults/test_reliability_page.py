@@ -1,4 +1,4 @@
-"""docs/reliability.md states what was measured."""
+"""docs/reliability.md states the recorded figures."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class ToyRun:
-    """A toy training in a process of its own, told by the lines it prints."""
+    """A toy training in its own process, observed through the lines it prints."""
 
     def __init__(self, context: Any, arguments: list[str], file_limit: int) -> None:
         reader, writer = context.Pipe(duplex=False)
@@ -26,13 +26,13 @@ class ToyRun:
         return int(self.process.pid)
 
     def until(self, wanted: str) -> None:
-        """Read its output up to a line."""
+        """Read the output up to a line."""
         seen = []
         for line in self.output:
             seen.append(line.strip())
             if seen[-1] == wanted:
                 return
-        raise AssertionError(f"the process ended without saying {wanted!r}: {seen}")
+        raise AssertionError(f"the process ended without printing {wanted!r}: {seen}")
 
     def send(self, number: int) -> None:
         os.kill(self.pid, number)
@@ -43,7 +43,7 @@ class ToyRun:
         self.end()
 
     def end(self) -> tuple[list[str], int]:
-        """The rest of its lines and its exit code."""
+        """The remaining lines and the exit code."""
         lines = [line.strip() for line in self.output] if not self.output.closed else []
         self.output.close()
         self.process.join()

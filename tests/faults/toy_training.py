@@ -1,11 +1,11 @@
-"""A small training run in a process of its own, for tests that kill, starve or duplicate it.
+"""A small training run in its own process, for tests that kill it, limit its disk space or start it twice.
 
     python toy_training.py once FOLDER [resume] [lose_worker_at=STEP] [setting=value ...]
     python toy_training.py killed FOLDER KILLS SEED
 
-`once` trains and prints a line for every event and, at the end, the digest of the weights.
-`killed` trains once undisturbed, then in child processes that are killed with SIGKILL after a random
-number of lines and resumed until the run is through; it prints both digests and the kills survived.
+`once` trains and prints one line per event and, at the end, the digest of the weights.
+`killed` trains once without interruption, then in child processes that are killed with SIGKILL after a random
+number of lines and resumed until the run ends; it prints both digests and the number of kills survived.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SMALL = {
 
 
 def toy_splits(rows: int = 220, seed: int = 0, unknown: float = 0.0) -> Splits:
-    """Word sets whose labels are noisy functions of a few words, `unknown` of the labels being unknown."""
+    """Word sets whose labels are noisy functions of a few words; a share of `unknown` labels is NaN."""
     draw = np.random.default_rng(seed)
     words = (draw.random((rows, 40)) < 0.2).astype(np.float32)
     labels = np.maximum(words[:, :6], words[:, 6:12] * (draw.random((rows, 6)) < 0.5))
@@ -60,27 +60,27 @@ def toy_splits(rows: int = 220, seed: int = 0, unknown: float = 0.0) -> Splits:
 
 
 def digest_of(model: FittedModel) -> str:
-    """One name for all weights, to the last bit."""
+    """A digest of all weights, to the last bit."""
     digest = hashlib.sha256()
     for name, weight in sorted(model.network.state_dict().items()):
         digest.update(name.encode() + weight.numpy().tobytes())
     return digest.hexdigest()
 
 
-def train(folder: Path, resume: bool, told: Any, changes: dict[str, Any], unknown: float = 0.0) -> FittedModel:
-    """Train the toy model; `told` gets a line an event."""
+def train(folder: Path, resume: bool, log: Any, changes: dict[str, Any], unknown: float = 0.0) -> FittedModel:
+    """Train the toy model; `log` receives one line per event."""
 
-    def hear(event: str, progress: Progress) -> None:
+    def on_event(event: str, progress: Progress) -> None:
         if event == "epoch":
             record = progress.history[-1]
             event = f"epoch {record.epoch} loss {record.loss!r} score {record.score!r}"
-        told(f"{event} at {progress.step}" if event in ("step", "resumed", "step back") else event)
+        log(f"{event} at {progress.step}" if event in ("step", "resumed", "step back") else event)
 
     config = Config().updated({**SMALL, **changes})
-    return fit(toy_splits(unknown=unknown), config, folder=folder, resume=resume, callback=hear)
+    return fit(toy_splits(unknown=unknown), config, folder=folder, resume=resume, callback=on_event)
 
 
-def say(line: str) -> None:
+def print_line(line: str) -> None:
     print(line, flush=True)
 
 
@@ -90,33 +90,33 @@ def once(arguments: argparse.Namespace) -> int:
     unknown = float(changes.pop("unknown", 0))
     lose_at = f"step at {changes.pop('lose_worker_at', 'no step')}"
 
-    def hear(line: str) -> None:
-        say(line)
+    def log(line: str) -> None:
+        print_line(line)
         if line == lose_at and not distributed.restarted():
             os.kill(other_worker(), signal.SIGKILL)
 
     try:
         with distributed.joined() as us:
-            model = train(arguments.folder, resume, hear, changes, unknown)
+            model = train(arguments.folder, resume, log, changes, unknown)
             if us.leads:
-                say(f"weights {digest_of(model)}")
+                print_line(f"weights {digest_of(model)}")
     except Stopped as stopped:
-        say("stopped")
+        print_line("stopped")
         return 128 + stopped.signal_number
     except LampnetError as fault:
-        say(f"error: {type(fault).__name__}: {fault}")
+        print_line(f"error: {type(fault).__name__}: {fault}")
         return 2
     return 0
 
 
 def other_worker() -> int:
-    """The process that torchrun started beside this one."""
+    """The other process that torchrun started."""
     children = Path(f"/proc/{os.getppid()}/task/{os.getppid()}/children").read_text().split()
     return next(int(child) for child in children if int(child) != os.getpid())
 
 
 def killed(arguments: argparse.Namespace) -> int:
-    say(digest_of(train(arguments.folder / "undisturbed", False, lambda line: None, {})))
+    print_line(digest_of(train(arguments.folder / "uninterrupted", False, lambda line: None, {})))
     moments, survived = random.Random(arguments.seed), 0
     while True:
         lines = moments.randrange(1, 9) if survived < arguments.kills else 10**9
@@ -139,8 +139,8 @@ def killed(arguments: argparse.Namespace) -> int:
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             survived += 1
             continue
-        say(final)
-        say(str(survived))
+        print_line(final)
+        print_line(str(survived))
         return 0 if os.WIFEXITED(status) else 1
 
 

@@ -1,4 +1,4 @@
-"""Imported by the fork server of conftest.py: after one short training, every child starts in no time."""
+"""Imported by the fork server of conftest.py: one short training loads everything, so that children start fast."""
 
 from __future__ import annotations
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import warnings
+from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,11 +18,9 @@ from lampnet.encoders import make_encoder
 from lampnet.encoders.nodes import Encoder
 from lampnet.model.label_edges import LabelGraph
 from lampnet.model.lamp import LaMP
-from lampnet.readers.named.registry import load
 
-ROOT = Path(os.environ.get("LAMPNET_DATA") or Path(__file__).parents[3] / "shared" / "data")
 ROWS = 300
-#: data set -> strength of a linear model and the mean AUC it must reach (chance is .5)
+#: data set -> C of a linear model and the mean AUC it must reach (chance is .5)
 SETS = {
     "bibtex": (10.0, 0.75),
     "reuters21578": (10.0, 0.90),
@@ -38,35 +35,40 @@ SETS = {
 }
 
 
-@cache
-def parts(name: str) -> Splits:
-    if name != "digits" and not (ROOT / name).is_dir():
-        pytest.skip(f"the data set {name} is not in {ROOT}; set LAMPNET_DATA to run this test")
-    splits = load(name, ROOT)
-    assert splits.test is not None
-    random = np.random.default_rng(0)
-    train, test = (np.sort(random.permutation(len(d))[:ROWS]) for d in (splits.train, splits.test))
-    return Splits(train=splits.train.take(train), test=splits.test.take(test))
+@pytest.fixture(scope="module")
+def parts(splits: Callable[[str], Splits]) -> Callable[[str], Splits]:
+    """300 training and 300 test rows of a data set."""
+
+    @cache
+    def sampled(name: str) -> Splits:
+        whole = splits(name)
+        assert whole.test is not None
+        random = np.random.default_rng(0)
+        train, test = (np.sort(random.permutation(len(d))[:ROWS]) for d in (whole.train, whole.test))
+        return Splits(train=whole.train.take(train), test=whole.test.take(test))
+
+    return sampled
 
 
-@cache
-def fitted(name: str) -> Encoder:
-    return make_encoder(parts(name).train.kind, InputConfig()).fit(parts(name).train.rows)
+@pytest.fixture(scope="module")
+def fitted(parts: Callable[[str], Splits]) -> Callable[[str], Encoder]:
+    """The encoder of a data set, fitted on its training rows."""
+    return cache(lambda name: make_encoder(parts(name).train.kind, InputConfig()).fit(parts(name).train.rows))
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_a_linear_model_learns_from_the_features(name):
+def test_a_linear_model_learns_from_the_features(name, parts, fitted):
     train, test = parts(name).train, parts(name).test
     assert test is not None
     encoder = fitted(name)
-    strength, wanted = SETS[name]
+    C, wanted = SETS[name]
     features = encoder.encode(train.rows).features
     assert features.shape[0] == len(train)
-    weights, intercepts = fit_linear(Matrix(features), train.indicator(), strength)
-    taught = np.nansum(train.indicator(), axis=0) >= 5
+    weights, intercepts = fit_linear(Matrix(features), train.indicator(), C)
+    frequent = np.nansum(train.indicator(), axis=0) >= 5
     logits, truth = encoder.encode(test.rows).features @ weights + intercepts, test.indicator()
     scores = []
-    for label in np.flatnonzero(taught):
+    for label in np.flatnonzero(frequent):
         known = ~np.isnan(truth[:, label])
         if 0 < truth[known, label].sum() < known.sum():
             scores.append(roc_auc_score(truth[known, label], logits[known, label]))
@@ -75,7 +77,7 @@ def test_a_linear_model_learns_from_the_features(name):
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_the_network_reads_the_nodes(name):
+def test_the_network_reads_the_nodes(name, parts, fitted):
     test = parts(name).test
     assert test is not None
     encoder = fitted(name)
@@ -102,7 +104,7 @@ def test_the_network_reads_the_nodes(name):
     torch.testing.assert_close(output.stages[-1][2], alone.stages[-1][0], atol=1e-4, rtol=1e-3)
 
 
-def test_vocabularies_come_from_training_rows_only():
+def test_vocabularies_come_from_training_rows_only(parts, fitted):
     splits = parts("reuters21578")
     assert splits.test is not None
     encoder = fitted("reuters21578")

@@ -1,12 +1,11 @@
-"""Every fact that is known of the publishers' files, asserted on the files themselves."""
+"""The published facts about the data sets, checked on the publishers' files."""
 
 from __future__ import annotations
 
 import bz2
 import json
-import os
 from collections import Counter
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,24 +25,8 @@ from lampnet.readers.named.loaders import yeast_windows
 from lampnet.readers.named.registry import load, load_edges
 from lampnet.readers.named.reuters import read_documents
 
-ROOT = Path(os.environ.get("LAMPNET_DATA") or Path(__file__).parents[3] / "shared" / "data")
-
-
-def folder(name: str) -> Path:
-    path = ROOT / name
-    if not path.is_dir():
-        pytest.skip(f"the data set {name} is not in {ROOT}; set LAMPNET_DATA to run this test")
-    return path
-
-
-@cache
-def _loaded(name: str) -> Splits:
-    return load(name, ROOT)
-
-
-def splits(name: str) -> Splits:
-    folder(name)
-    return _loaded(name)
+Folder = Callable[[str], Path]
+Load = Callable[[str], Splits]
 
 
 def whole(parts: Splits) -> sparse.csr_matrix:
@@ -67,6 +50,7 @@ def mean_labels(data: Dataset | None) -> float:
     ],
 )
 def test_mulan_pairs(
+    splits: Load,
     name: str,
     kind: str,
     train: int,
@@ -79,7 +63,7 @@ def test_mulan_pairs(
     parts = splits(name)
     found = statistics(parts)
     assert (found.kind, found.train, found.test, found.features, found.labels) == (kind, train, test, features, labels)
-    assert parts.valid is None  # a tenth of train is drawn later, with the run's own seed
+    assert parts.valid is None  # a tenth of train is sampled later, with the run's own seed
     if train_mean is not None:
         assert found.labels_per_sample.mean == pytest.approx(train_mean, abs=0.005)
     if test_mean is not None:
@@ -87,7 +71,7 @@ def test_mulan_pairs(
         assert found.test_labels_per_sample.mean == pytest.approx(test_mean, abs=0.005)
 
 
-def test_bibtex_words_names_and_paper_statistics() -> None:
+def test_bibtex_words_names_and_paper_statistics(splits: Load) -> None:
     parts = splits("bibtex")
     assert parts.test is not None
     words = parts.train.rows.nnz + parts.test.rows.nnz
@@ -102,7 +86,7 @@ def test_bibtex_words_names_and_paper_statistics() -> None:
     assert found.labels_per_sample.max == 28
 
 
-def test_delicious_escaped_names_and_paper_statistics() -> None:
+def test_delicious_escaped_names_and_paper_statistics(splits: Load) -> None:
     parts = splits("delicious")
     assert r"TAG_m\'usica" in parts.train.label_names
     assert r"TAG_dise\~no" in parts.train.label_names
@@ -111,13 +95,13 @@ def test_delicious_escaped_names_and_paper_statistics() -> None:
 
 
 @pytest.mark.parametrize(("name", "validation"), [("bibtex", 488), ("delicious", 1292)])
-def test_a_tenth_of_the_training_rows_validates(name: str, validation: int) -> None:
-    drawn = splits(name).with_validation(0.1, seed=0)
-    assert drawn.valid is not None
-    assert (len(drawn.valid), len(drawn.train)) == (validation, len(splits(name).train) - validation)
+def test_a_tenth_of_the_training_rows_validates(splits: Load, name: str, validation: int) -> None:
+    sampled = splits(name).with_validation(0.1, seed=0)
+    assert sampled.valid is not None
+    assert (len(sampled.valid), len(sampled.train)) == (validation, len(splits(name).train) - validation)
 
 
-def test_formats_are_what_they_are_said_to_be() -> None:
+def test_the_files_have_their_documented_formats(folder: Folder) -> None:
     for name in ("bibtex", "delicious"):
         assert {path.suffix for path in folder(name).iterdir()} >= {".arff", ".xml"}
     with bz2.open(folder("imdb") / "Imdb.arff.bz2") as stream:
@@ -128,7 +112,7 @@ def test_formats_are_what_they_are_said_to_be() -> None:
         assert {line.count("\t") for line in path.read_text().splitlines()} <= {5}  # BED6; some have no peak
 
 
-def test_a_folder_of_mulan_files_reads_as_the_registry_does() -> None:
+def test_a_folder_of_mulan_files_reads_as_the_registry_does(folder: Folder, splits: Load) -> None:
     named, opened = splits("bibtex"), read_folder(folder("bibtex"))
     assert opened.test is not None
     assert named.test is not None
@@ -136,7 +120,7 @@ def test_a_folder_of_mulan_files_reads_as_the_registry_does() -> None:
     assert (opened.test.rows != named.test.rows).nnz == 0
 
 
-def test_reuters_documents() -> None:
+def test_reuters_documents(folder: Folder) -> None:
     documents = [d for path in sorted(folder("reuters21578").glob("reut2-*.sgm")) for d in read_documents(path)]
     assert len(list(folder("reuters21578").glob("reut2-*.sgm"))) == 22
     assert len(documents) == 21_578
@@ -154,7 +138,7 @@ def test_reuters_documents() -> None:
             assert len(document.text) > 20
 
 
-def test_reuters_modapte() -> None:
+def test_reuters_modapte(splits: Load) -> None:
     parts = splits("reuters21578")
     assert parts.test is not None
     assert (len(parts.train), len(parts.test), len(parts.train.label_names)) == (7770, 3019, 90)
@@ -172,12 +156,12 @@ def test_reuters_modapte() -> None:
     assert parts.train.rows[0].startswith("BAHIA COCOA REVIEW\nShowers continued")
     found = statistics(parts)
     assert (found.samples_per_label.mean, found.samples_per_label.max) == (106.5, 2877)  # the paper's table
-    drawn = parts.with_validation(0.1, seed=0)
-    assert drawn.valid is not None
-    assert len(drawn.valid) == 777
+    sampled = parts.with_validation(0.1, seed=0)
+    assert sampled.valid is not None
+    assert len(sampled.valid) == 777
 
 
-def test_sider() -> None:
+def test_sider(splits: Load) -> None:
     parts = splits("sider")
     assert parts.valid is not None
     assert parts.test is not None
@@ -193,14 +177,14 @@ def test_sider() -> None:
     assert "Neoplasms benign, malignant and unspecified (incl cysts and polyps)" in parts.train.label_names
 
 
-def test_the_seed_decides_a_random_split() -> None:
-    first, again, other = splits("sider"), load("sider", folder("sider").parent), load("sider", ROOT, seed=1)
+def test_the_seed_decides_a_random_split(splits: Load, data_root: Path) -> None:
+    first, again, other = splits("sider"), load("sider", data_root), load("sider", data_root, seed=1)
     assert first.train.rows == again.train.rows
     assert first.train.rows != other.train.rows
     assert len(other.train) == 1141
 
 
-def test_yeast_peaks_and_genome() -> None:
+def test_yeast_peaks_and_genome(folder: Folder) -> None:
     files = sorted((folder("yeast_chipexo") / "peaks").glob("*_CX.bed"))
     peaks = {path.name.removesuffix("_CX.bed"): read_bed(path) for path in files}
     assert len(peaks) == 384
@@ -220,7 +204,7 @@ def test_yeast_peaks_and_genome() -> None:
     assert 0 < len(fewer) < 2023
 
 
-def test_yeast_windows() -> None:
+def test_yeast_windows(folder: Folder, splits: Load, data_root: Path) -> None:
     everything = yeast_windows(folder("yeast_chipexo"), keep_unlabelled=True)
     assert everything.rows.shape == (60_349, 200)
     parts = splits("yeast_chipexo")
@@ -234,11 +218,11 @@ def test_yeast_windows() -> None:
     assert set(parts.test.groups or ()) == {"chr4", "chr7"}
     assert not {"chr4", "chr7"} & {*(parts.train.groups or ()), *(parts.valid.groups or ())}
     assert not set(parts.train.groups or ()) & set(parts.valid.groups or ())
-    edges = load_edges("yeast_chipexo", parts.train.label_names, ROOT)
+    edges = load_edges("yeast_chipexo", parts.train.label_names, data_root)
     assert 0 < len(edges) < 2023
 
 
-def test_a_yeast_window_is_the_genome_at_its_place() -> None:
+def test_a_yeast_window_is_the_genome_at_its_position(folder: Folder, splits: Load) -> None:
     genome = read_fasta(folder("yeast_chipexo") / "sacCer3.fa.gz")
     test = splits("yeast_chipexo").test
     assert test is not None
@@ -250,13 +234,13 @@ def test_a_yeast_window_is_the_genome_at_its_place() -> None:
         np.testing.assert_array_equal(test.rows[row], genome[spelled][start:end])
 
 
-def test_the_179_proteins_have_at_least_207_peaks() -> None:
+def test_the_179_proteins_have_at_least_207_peaks(folder: Folder, splits: Load) -> None:
     names = splits("yeast_chipexo").train.label_names
     counts = [len(read_bed(folder("yeast_chipexo") / "peaks" / f"{name}_CX.bed")) for name in names]
     assert (len(names), min(counts)) == (179, 207)
 
 
-def test_rcv1_tree() -> None:
+def test_rcv1_tree(folder: Folder) -> None:
     parents = read_taxonomy(folder("rcv1") / "rcv1.taxonomy")
     depth: Counter[int] = Counter()
     for topic in parents:
@@ -270,7 +254,7 @@ def test_rcv1_tree() -> None:
     assert read_tree_edges(folder("rcv1") / "rcv1.taxonomy", sorted(parents)).shape == (99, 2)
 
 
-def test_rcv1_topic_names() -> None:
+def test_rcv1_topic_names(folder: Folder) -> None:
     names = json.loads((folder("rcv1") / "rcv1_topic_codes.json").read_text(encoding="utf-8"))
     assert set(names) == set(read_taxonomy(folder("rcv1") / "rcv1.taxonomy"))
     assert len(set(names.values())) == 103
@@ -285,7 +269,7 @@ def test_rcv1_topic_names() -> None:
     }
 
 
-def test_rcv1_subsets() -> None:
+def test_rcv1_subsets(folder: Folder) -> None:
     means = []
     for number in range(1, 6):
         data = read_mat(folder("rcv1") / f"rcv1subset{number}_top944.mat")
@@ -297,15 +281,15 @@ def test_rcv1_subsets() -> None:
     assert (round(min(means), 2), round(max(means), 2)) == (2.27, 2.88)
 
 
-def test_rcv1_without_documents_says_that_it_is_a_subset() -> None:
+def test_rcv1_without_documents_says_that_it_is_a_subset(splits: Load, data_root: Path) -> None:
     parts = splits("rcv1")
     assert "subset1" in parts.train.name
     assert parts.train.kind == "wordset"
     with pytest.raises(DataError, match="no names"):
-        load_edges("rcv1", parts.train.label_names, ROOT)
+        load_edges("rcv1", parts.train.label_names, data_root)
 
 
-def test_imdb() -> None:
+def test_imdb(splits: Load) -> None:
     parts = splits("imdb")
     y = whole(parts)
     assert y.shape == (120_919, 28)
@@ -315,7 +299,7 @@ def test_imdb() -> None:
     assert sparse.issparse(parts.train.rows)
 
 
-def test_mediamill() -> None:
+def test_mediamill(splits: Load) -> None:
     parts = splits("mediamill")
     y = whole(parts)
     assert y.shape == (2500, 101)
@@ -324,7 +308,7 @@ def test_mediamill() -> None:
     assert parts.train.kind == "vector"
 
 
-def test_miml_images() -> None:
+def test_miml_images(splits: Load) -> None:
     from PIL import Image
 
     parts = splits("miml_images")
@@ -340,7 +324,7 @@ def test_miml_images() -> None:
             assert (picture.format, picture.mode) == ("JPEG", "RGB")
 
 
-def test_goemotions() -> None:
+def test_goemotions(splits: Load) -> None:
     parts = splits("goemotions")
     assert parts.valid is not None
     assert parts.test is not None
@@ -352,16 +336,16 @@ def test_goemotions() -> None:
     assert parts.train.rows[0] == "My favourite food is anything I didn't have to cook myself."
 
 
-def test_tox21() -> None:
+def test_tox21(splits: Load) -> None:
     y = whole(splits("tox21"))
     assert y.shape == (7831, 12)
     assert np.isnan(y.data).sum() / (7831 * 12) == pytest.approx(0.17, abs=0.005)
     assert statistics(splits("tox21")).unknown == pytest.approx(0.17, abs=0.005)
 
 
-def test_every_registered_kind_is_what_is_loaded() -> None:
+def test_every_registered_kind_is_what_is_loaded(splits: Load, data_root: Path) -> None:
     for name in registry.NAMES:
-        if name in ("rcv1", "digits") or not (ROOT / name).is_dir():
+        if name in ("rcv1", "digits") or not (data_root / name).is_dir():
             continue
         parts = splits(name)
         assert parts.train.kind == registry.describe(name).kind

@@ -1,4 +1,4 @@
-"""Runs that are killed, told to stop, doubled, starved of disk or given damaged files."""
+"""Runs that are killed, stopped by a signal, started twice, short of disk space, or resumed from damaged files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(
 ) -> None:
     lines, code = train_toy("killed", tmp_path, kills, kills).end()
     assert code == 0, lines
-    undisturbed, resumed, survived = lines
+    uninterrupted, resumed, survived = lines
     assert int(survived) == kills
-    assert resumed == undisturbed
+    assert resumed == uninterrupted
     if kills == 20:
         record("kills_survived", kills)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_after_its_step_and_resume_continues_exactly(
-    number: signal.Signals, tmp_path: Path, train_toy: Any, undisturbed: list[str]
+    number: signal.Signals, tmp_path: Path, train_toy: Any, uninterrupted: list[str]
 ) -> None:
     run = train_toy("once", tmp_path, "training.checkpoint_minutes=1000")
     run.until("step at 20")
@@ -36,13 +36,13 @@ def test_a_signal_ends_the_run_after_its_step_and_resume_continues_exactly(
     assert lines[-1] == "stopped"
     assert code == 128 + number
     resumed, _ = train_toy("once", tmp_path, "training.checkpoint_minutes=1000", "resume").end()
-    # It goes on where it stopped: nothing was written in between, so the signal itself made it write.
+    # No other checkpoint was due, so the signal itself wrote the one that the run resumed from.
     assert int(resumed[0].removeprefix("resumed at ")) >= 20
-    assert resumed[-1] == undisturbed[-1]
+    assert resumed[-1] == uninterrupted[-1]
 
 
-def test_a_second_run_into_the_folder_is_refused_until_the_first_is_dead(
-    tmp_path: Path, train_toy: Any, undisturbed: list[str]
+def test_a_second_run_in_the_same_folder_is_refused_until_the_first_has_ended(
+    tmp_path: Path, train_toy: Any, uninterrupted: list[str]
 ) -> None:
     first = train_toy("once", tmp_path)
     first.until("step at 1")
@@ -52,7 +52,7 @@ def test_a_second_run_into_the_folder_is_refused_until_the_first_is_dead(
     assert f"another run (process {first.pid}) is training into" in refusal
     first.kill()
     lines, _ = train_toy("once", tmp_path, "resume").end()
-    assert lines[-1] == undisturbed[-1]
+    assert lines[-1] == uninterrupted[-1]
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def copy_of(folder: Path, target: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("damage", ["byte", "cut", "empty"])
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
-    damage: str, tmp_path: Path, stopped_run: Path, train_toy: Any, undisturbed: list[str]
+def test_a_damaged_checkpoint_is_reported_and_the_previous_one_is_used(
+    damage: str, tmp_path: Path, stopped_run: Path, train_toy: Any, uninterrupted: list[str]
 ) -> None:
     *_, newest = copy_of(stopped_run, tmp_path)
     content = bytearray(newest.read_bytes())
@@ -82,7 +82,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_used(
     lines, _ = train_toy("once", tmp_path, "resume").end()
     assert lines[0].startswith(f"warning: {newest} is damaged")
     assert lines[1].startswith("resumed at ")
-    assert lines[-1] == undisturbed[-1]
+    assert lines[-1] == uninterrupted[-1]
 
 
 def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(
@@ -105,7 +105,7 @@ def test_when_every_checkpoint_is_damaged_nothing_is_overwritten(
         (["resume", "unknown=0.1"], "was started on other data"),
     ],
 )
-def test_another_run_does_not_take_the_place_of_an_unfinished_one(
+def test_another_run_does_not_overwrite_an_unfinished_one(
     arguments: list[str], sentence: str, tmp_path: Path, stopped_run: Path, train_toy: Any
 ) -> None:
     files = copy_of(stopped_run, tmp_path)
@@ -115,49 +115,49 @@ def test_another_run_does_not_take_the_place_of_an_unfinished_one(
     assert sorted(tmp_path.glob("checkpoint-*")) == files
 
 
-def test_a_file_size_limit_in_mid_run_is_told_and_the_run_goes_on(
-    tmp_path: Path, train_toy: Any, undisturbed: list[str]
+def test_a_file_size_limit_is_reported_and_the_run_continues(
+    tmp_path: Path, train_toy: Any, uninterrupted: list[str]
 ) -> None:
     # The first checkpoint holds no optimizer state yet and fits; the others do not.
     lines, _ = train_toy("once", tmp_path, file_limit=100_000).end()
     assert any(line.startswith("warning: ") and "could not be written (File too large)" in line for line in lines)
-    assert lines[-1] == undisturbed[-1]
+    assert lines[-1] == uninterrupted[-1]
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == ["checkpoint-000000000"]
     assert not list(tmp_path.glob(".*.tmp"))
 
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """A small file system of its own; needs the right to mount one."""
-    place = tmp_path / "mounted"
-    place.mkdir()
+    """A small file system; mounting it needs root."""
+    target = tmp_path / "mounted"
+    target.mkdir()
 
     def mount(options: str) -> Path:
-        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", place]).returncode:
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", target]).returncode:
             pytest.skip("mounting a file system needs root")
-        return place
+        return target
 
     yield mount
-    subprocess.run(["umount", place], capture_output=True)
+    subprocess.run(["umount", target], capture_output=True)
 
 
 @pytest.mark.faults
-def test_a_full_disk_in_mid_run_leaves_the_last_checkpoint_good(
-    mounted: Any, train_toy: Any, undisturbed: list[str]
+def test_a_disk_that_fills_up_leaves_the_last_checkpoint_intact(
+    mounted: Any, train_toy: Any, uninterrupted: list[str]
 ) -> None:
     folder = mounted("size=400k")  # room for two checkpoints, not for the third that is written beside them
     lines, _ = train_toy("once", folder).end()
     assert any("could not be written (No space left on device)" in line for line in lines)
-    assert lines[-1] == undisturbed[-1]
-    kept = sorted(folder.glob("checkpoint-*"))
-    assert kept
+    assert lines[-1] == uninterrupted[-1]
+    remaining = sorted(folder.glob("checkpoint-*"))
+    assert remaining
     resumed, _ = train_toy("once", folder, "resume").end()
-    assert resumed[0] == f"resumed at {int(kept[-1].name[-9:])}"
-    assert resumed[-1] == undisturbed[-1]
+    assert resumed[0] == f"resumed at {int(remaining[-1].name[-9:])}"
+    assert resumed[-1] == uninterrupted[-1]
 
 
 @pytest.mark.faults
-def test_a_disk_that_is_full_from_the_start_is_told_before_the_training(mounted: Any, train_toy: Any) -> None:
+def test_a_full_disk_is_reported_before_training(mounted: Any, train_toy: Any) -> None:
     folder = mounted("size=16k")
     (message,), code = train_toy("once", folder).end()
     assert code == 2
@@ -166,7 +166,7 @@ def test_a_disk_that_is_full_from_the_start_is_told_before_the_training(mounted:
 
 
 @pytest.mark.faults
-def test_a_read_only_folder_is_told_at_once(mounted: Any, train_toy: Any) -> None:
+def test_a_read_only_folder_is_reported_before_training(mounted: Any, train_toy: Any) -> None:
     folder = mounted("ro")
     (message,), code = train_toy("once", folder / "run").end()
     assert code == 2
