@@ -15,7 +15,7 @@ from lampnet.base_learners.newton import Matrix, fit_linear
 from lampnet.config import InputConfig, ModelConfig
 from lampnet.data.splits import Splits
 from lampnet.encoders import make_encoder
-from lampnet.encoders.nodes import Encoder
+from lampnet.encoders.base import Encoder
 from lampnet.model.label_edges import LabelGraph
 from lampnet.model.lamp import LaMP
 

@@ -281,7 +281,7 @@ def test_rcv1_subsets(folder: Folder) -> None:
     assert (round(min(means), 2), round(max(means), 2)) == (2.27, 2.88)
 
 
-def test_rcv1_without_documents_says_that_it_is_a_subset(splits: Load, data_root: Path) -> None:
+def test_rcv1_without_documents_is_named_a_subset(splits: Load, data_root: Path) -> None:
     parts = splits("rcv1")
     assert "subset1" in parts.train.name
     assert parts.train.kind == "wordset"
