@@ -64,10 +64,10 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
     from sklearn.preprocessing import MultiLabelBinarizer
 
     from lampnet.readers.arff import read_arff
-    from lampnet.readers.csv_table import read_table
     from lampnet.readers.libsvm import read_libsvm
     from lampnet.readers.mat import read_mat
     from lampnet.readers.named.registry import load
+    from lampnet.readers.tables import read_table
 
     scene, mediamill = data / "scene" / "scene-train.arff", data / "mediamill" / "mediamill_small.arff"
     rcv1, tox21 = data / "rcv1" / "rcv1subset1_top944.mat", data / "tox21" / "tox21.csv"
@@ -166,6 +166,7 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
 def text_steps(path: Path, rounds: int) -> dict[str, float]:
     """The steps of reading GoEmotions' training file, median milliseconds of each."""
     from lampnet.readers.cells import cut_cells
+
     from lampnet.readers.delimited import utf8_lines
     from lampnet.readers.files import read_bytes
     from lampnet.readers.named.loaders import goemotions

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lampnet.config import Config
 from lampnet.pipeline.prepare import Chunks, WholeInChunks, prepare
 from lampnet.readers.any_format import left_out
-from lampnet.readers.arrow_files import SUFFIXES
-from lampnet.readers.files import plain_suffix
+from lampnet.readers.files import ARROW_SUFFIXES, plain_suffix
 from lampnet.readers.sources import Source, as_splits, plain_columns
-from lampnet.readers.table_chunks import TableChunks
+
+if TYPE_CHECKING:
+    from lampnet.readers.table_chunks import TableChunks
 
 #: a Parquet or Arrow file from this size on is prepared by the training itself
 LARGE_BYTES = 256 << 20
@@ -20,7 +22,7 @@ LARGE_BYTES = 256 << 20
 def is_large_table(source: Source) -> bool:
     """Whether a training should read this file in chunks instead of whole."""
     path = Path(source.data)
-    if source.named or not path.is_file() or plain_suffix(path) not in SUFFIXES:
+    if source.named or not path.is_file() or plain_suffix(path) not in ARROW_SUFFIXES:
         return False
     return path.stat().st_size >= LARGE_BYTES
 
@@ -43,8 +45,10 @@ def prepare_source(source: Source, folder: Path, config: Config, say: Callable[[
 def _table(source: Source) -> TableChunks | None:
     """A Parquet or Arrow file in chunks; None where it has to be read whole."""
     path = Path(source.data)
-    if not path.is_file() or plain_suffix(path) not in SUFFIXES:
+    if not path.is_file() or plain_suffix(path) not in ARROW_SUFFIXES:
         return None
+    from lampnet.readers.table_chunks import TableChunks
+
     names = None
     if source.labels is not None:
         from lampnet.readers.arff_header import read_label_names

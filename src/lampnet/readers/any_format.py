@@ -153,7 +153,7 @@ def _read(
 
         data = read_jsonl(path, labels=names, on_bad_row=on_bad_row, unlabelled=known is not None and known.unlabelled)
     elif form == "table":
-        from lampnet.readers.csv_table import read_table_and_roles
+        from lampnet.readers.tables import read_table_and_roles
 
         data, roles = read_table_and_roles(path, columns, names, on_bad_row, notice, known=known)
         return (readable_molecules(data, notice) if on_bad_row == "skip" else data), roles.as_given()

@@ -25,8 +25,8 @@ from lampnet.readers.arff_header import (
     split_fields,
     unescape,
 )
-from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes
-from lampnet.readers.number_text import LARGEST, NUMBER, Lines, SparseRows, blocks_of_lines, checked_floats, dense_block
+from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem, read_bytes
+from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, dense_block, floats
 
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
 _PAIR = rb"\d++[ \t]++" + _VALUE + rb"[ \t]*+"
@@ -34,7 +34,7 @@ _SPARSE_LINE = re.compile(rb"\{[ \t]*+(?:" + _PAIR + rb"(?:,[ \t]*+" + _PAIR + r
 _SPARSE_ENTRY = re.compile(
     r"""\s*(\d+)\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"{}]+))\s*(?:,|$)""", re.ASCII
 )
-_SPACES = bytes.maketrans(b"{},", b"   ")
+_LINES = bytes.maketrans(b"{}, \t", b"\n" * 5)
 
 
 def read_arff(
@@ -141,8 +141,8 @@ def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
             counts = np.array(
                 [text.count(b",") + 1 if text.strip(b"{} \t") else 0 for text in lines.text], dtype=np.int64
             )
-            joined = b"".join(lines.text).translate(_SPACES).replace(b"?", b"nan")
-            flat = checked_floats(joined, 2 * int(counts.sum()))
+            joined = b"".join(lines.text).translate(_LINES)
+            flat = floats(joined, 2 * int(counts.sum()))
             if flat is not None:
                 rows.add(flat[0::2], flat[1::2], counts, lines.numbers)
                 continue

@@ -1,4 +1,4 @@
-"""Parquet, Arrow and Feather files: whole, or a chunk of the rows at a time; the only file that knows pyarrow.
+"""Parquet, Arrow and Feather files: whole, or a chunk of the rows at a time.
 
 Arrow files are read as the stream that they contain, so files and streams (as Hugging Face's `datasets` writes
 them) are one format here. What a batch says it will decompress to is looked up before it is decompressed.
@@ -12,44 +12,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pyarrow as pa
+from pyarrow import compute, parquet, types
 
-from lampnet.errors import FormatError, MissingExtra
-from lampnet.readers.column_roles import EXACT, RawTable
-from lampnet.readers.files import MAX_BYTES, MAX_DIMENSION, plain_suffix, too_large
+from lampnet.errors import FormatError
+from lampnet.readers.files import ARROW_SUFFIXES, MAX_BYTES, MAX_DIMENSION, plain_suffix, too_large
+from lampnet.readers.raw_table import EXACT, STRING, RawTable, TextColumn
 
-_PARQUET, _ARROW = (".parquet", ".pq"), (".arrow", ".feather")
-SUFFIXES = (*_PARQUET, *_ARROW)
 MAGIC = (b"PAR1", b"ARROW1")
 _FILE_START = b"ARROW1\0\0"
 
 
 def is_arrow(path: Path) -> bool:
     """Whether a file is Parquet, Arrow or Feather, by its name or its first bytes."""
-    return plain_suffix(path) in SUFFIXES or _start(path).startswith(MAGIC)
+    return plain_suffix(path) in ARROW_SUFFIXES or _start(path).startswith(MAGIC)
 
 
 def read_arrow(path: Path, max_bytes: int = MAX_BYTES) -> RawTable:
     """All rows of a Parquet, Arrow or Feather file."""
-    with _reading(path) as arrow:
+    with _reading(path):
         if _is_parquet(path):
-            from pyarrow import parquet
-
             with parquet.ParquetFile(path) as file:
                 size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
                 if size > max_bytes:
                     raise FormatError(path, too_large(max_bytes))
                 loaded = file.read()
         else:
-            loaded = arrow.Table.from_batches(list(_batches(arrow, path, max_bytes)))
+            loaded = pa.Table.from_batches(list(_batches(path, max_bytes)))
         return raw_table(path, loaded, range(1, loaded.num_rows + 1))
 
 
-def arrow_pieces(path: Path, size: int, columns: Sequence[str] | None = None) -> Iterator[RawTable]:
+def arrow_chunks(path: Path, size: int, columns: Sequence[str] | None = None) -> Iterator[RawTable]:
     """Tables of at most `size` rows, all or some of their columns."""
     line = 1
-    with _reading(path) as arrow:
-        for table in _tables(arrow, path, size, None if columns is None else list(columns)):
+    with _reading(path):
+        for table in _tables(path, size, None if columns is None else list(columns)):
             if table.num_rows:
                 yield raw_table(path, table, range(line, line + table.num_rows))
                 line += table.num_rows
@@ -57,21 +54,18 @@ def arrow_pieces(path: Path, size: int, columns: Sequence[str] | None = None) ->
 
 def raw_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
     """The columns of an Arrow table: numbers as floats, everything else as text or lists."""
-    from pyarrow import compute
-    from pyarrow import types as arrow_types
-
     columns: list[Any] = []
     for column in loaded.columns:
         kind = column.type
-        if arrow_types.is_integer(kind) and _beyond_floats(compute.min_max(column).as_py()):
-            columns.append(["" if v is None else str(v) for v in column.to_pylist()])
-        elif arrow_types.is_floating(kind) or arrow_types.is_integer(kind) or arrow_types.is_boolean(kind):
-            values = column.to_pylist() if arrow_types.is_boolean(kind) else column.to_numpy()
-            columns.append(np.array([np.nan if v is None else v for v in values], dtype=np.float64))
+        exact = not types.is_integer(kind) or not _beyond_floats(compute.min_max(column).as_py())
+        if exact and (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
+            columns.append(column.cast(pa.float64()).to_numpy())
+        elif types.is_string(kind) or types.is_large_string(kind):
+            columns.append(TextColumn(column.cast(STRING)))
+        elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+            columns.append([[] if value is None else value for value in column.to_pylist()])
         else:
-            columns.append(
-                ["" if v is None else (v if isinstance(v, (str, list)) else str(v)) for v in column.to_pylist()]
-            )
+            columns.append(TextColumn(["" if value is None else str(value) for value in column.to_pylist()]))
     return RawTable(path, tuple(loaded.column_names), tuple(columns), lines)
 
 
@@ -80,51 +74,45 @@ def _beyond_floats(ends: dict[str, int | None]) -> bool:
 
 
 @contextmanager
-def _reading(path: Path) -> Iterator[Any]:
-    """The package pyarrow; what it says of a file becomes one sentence."""
-    try:
-        import pyarrow
-    except ImportError:
-        raise MissingExtra("pyarrow", "tables", "reading Parquet and Arrow files") from None
+def _reading(path: Path) -> Iterator[None]:
+    """What pyarrow says of a file becomes one sentence."""
     if not path.is_file():
         raise FormatError(path, "there is no such file; check the path")
     try:
-        yield pyarrow
+        yield
     except FormatError:
         raise
-    except (pyarrow.ArrowException, OSError, ValueError, LookupError, OverflowError, struct.error) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, struct.error) as error:
         kind = "Parquet" if _is_parquet(path) else "Arrow"
         raise FormatError(path, f"this is not a readable {kind} file ({str(error)[:120]})") from None
 
 
-def _tables(arrow: Any, path: Path, size: int, columns: list[str] | None) -> Iterator[Any]:
+def _tables(path: Path, size: int, columns: list[str] | None) -> Iterator[Any]:
     if _is_parquet(path):
-        from pyarrow import parquet
-
         with parquet.ParquetFile(path, memory_map=True) as file:
             for batch in file.iter_batches(size, columns=columns):
-                yield arrow.Table.from_batches([batch])
+                yield pa.Table.from_batches([batch])
         return
-    for batch in _batches(arrow, path, MAX_BYTES, whole=False):
-        table = arrow.Table.from_batches([batch])
+    for batch in _batches(path, MAX_BYTES, whole=False):
+        table = pa.Table.from_batches([batch])
         table = table if columns is None else table.select(columns)
         for start in range(0, table.num_rows, size):
             yield table.slice(start, size)
 
 
-def _batches(arrow: Any, path: Path, max_bytes: int, whole: bool = True) -> Iterator[Any]:
+def _batches(path: Path, max_bytes: int, whole: bool = True) -> Iterator[Any]:
     """The record batches of an Arrow file; more than `max_bytes` in all, or in one where not `whole`, are refused."""
-    with arrow.memory_map(str(path)) as mapped:
+    with pa.memory_map(str(path)) as mapped:
         stream = mapped.read_buffer()
         if _start(path) == _FILE_START:
             if stream.slice(stream.size - 6).to_pybytes() != MAGIC[1]:
                 raise FormatError(path, "the Arrow data ends too early (a truncated file?); write the file again")
             stream = stream.slice(len(_FILE_START))
-        sizes = [_content(message) for message in arrow.ipc.MessageReader.open_stream(arrow.BufferReader(stream))]
+        sizes = [_content(message) for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(stream))]
         if (sum(sizes) if whole else max(sizes, default=0)) > max_bytes:
             raise FormatError(path, too_large(max_bytes))
         rows = 0
-        with arrow.ipc.open_stream(arrow.BufferReader(stream)) as batches:
+        with pa.ipc.open_stream(pa.BufferReader(stream)) as batches:
             for batch in batches:
                 rows += batch.num_rows
                 if batch.num_rows > MAX_DIMENSION or (whole and rows > MAX_DIMENSION):
@@ -179,4 +167,4 @@ def _start(path: Path) -> bytes:
 
 
 def _is_parquet(path: Path) -> bool:
-    return plain_suffix(path) in _PARQUET or _start(path).startswith(MAGIC[0])
+    return plain_suffix(path) in (".parquet", ".pq") or _start(path).startswith(MAGIC[0])

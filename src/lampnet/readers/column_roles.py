@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lampnet.errors import DataError, did_you_mean
-from lampnet.readers.cells import CellColumn
+from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
 ROLES = ("text", "smiles", "dna", "image", "labels", "features", "categories", "id", "separator")
 INPUT_ROLES = ("text", "smiles", "dna", "image")
-#: From here on, whole numbers run into each other as float64.
-EXACT = 2.0**53
-#: Written when a value is not there.
-MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
-
 _LABEL_NAMES = {"labels", "label", "tags", "tag", "categories", "category", "genres", "topics", "classes", "targets"}
 _TEXT_NAMES = {"text", "body", "document", "content", "abstract", "comment", "sentence", "review", "description"}
 _ID_NAMES = {"id", "ids", "row_id", "mol_id", "doc_id", "uid", "uuid", "index", "key"}
@@ -28,7 +22,6 @@ _DNA = re.compile(r"[ACGTNacgtn]{8,}")
 _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
 _IMAGE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
 _SEPARATORS = ("|", ";", ",")
-_LOOK = 200  # values looked at to tell what a text column holds
 
 
 class MissingColumn(DataError):
@@ -37,59 +30,6 @@ class MissingColumn(DataError):
     def __init__(self, role: str, problem: str) -> None:
         super().__init__(problem)
         self.role = role
-
-
-@dataclass(frozen=True)
-class RawTable:
-    """Columns as they stand in the file: strings, or a float array (a Parquet column of numbers).
-
-    `matrix` holds all columns, float64 (n, C), where every one is finite numbers and missing values.
-    `skipped` counts the lines that could not be read and were left out.
-    """
-
-    path: Path
-    names: tuple[str, ...]
-    columns: tuple[Any, ...]
-    lines: Sequence[int]
-    matrix: np.ndarray | None = None
-    skipped: int = 0
-    _numbers: dict[str, np.ndarray | None] = field(default_factory=dict, repr=False)
-    _binary: list[set[str]] = field(default_factory=list, repr=False)
-
-    def __len__(self) -> int:
-        return len(self.lines)
-
-    def column(self, name: str) -> Any:
-        return self.columns[self.names.index(name)]
-
-    def numbers(self, name: str) -> np.ndarray | None:
-        """The column as numbers (see `as_numbers`), converted once."""
-        if name not in self._numbers:
-            self._numbers[name] = as_numbers(self.column(name))
-        return self._numbers[name]
-
-    def binary(self) -> set[str]:
-        """The columns that hold 0, 1 and missing values only, and not the last alone; told once."""
-        if self._binary:
-            return self._binary[0]
-        if self.matrix is not None:
-            beginning = self.matrix[:_LOOK]
-            fits = ((beginning == 0) | (beginning == 1) | np.isnan(beginning)).all(axis=0)
-            likely = np.flatnonzero(fits)
-            found = {self.names[number] for number in likely if _is_binary(self.matrix[:, number])}
-        else:
-            numbers = {name: self.numbers(name) for name in self.names}
-            found = {name for name, column in numbers.items() if column is not None and _is_binary(column)}
-        self._binary.append(found)
-        return found
-
-    def part(self, matrix: np.ndarray, names: Sequence[str]) -> np.ndarray:
-        """The columns of these names; no copy where they stand side by side."""
-        place = {name: number for number, name in enumerate(self.names)}
-        places = [place[name] for name in names]
-        if places == list(range(places[0], places[0] + len(places))):
-            return matrix[:, places[0] : places[0] + len(places)]
-        return matrix[:, places]
 
 
 @dataclass(frozen=True)
@@ -148,67 +88,6 @@ def _listed(names: Sequence[str]) -> str:
     if len(names) <= 3:
         return "the columns " + ", ".join(map(repr, names))
     return f"{len(names)} columns ({names[0]!r} to {names[-1]!r})"
-
-
-def number_name(value: float) -> str:
-    """A number as a name: another number has another name.
-
-    >>> number_name(1000001.0), number_name(0.1)
-    ('1000001', '0.1')
-    """
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
-
-
-def is_missing(value: str) -> bool:
-    return value.strip().lower() in MISSING
-
-
-def as_numbers(column: Any) -> np.ndarray | None:
-    """The column as float64 with NaN where missing, or None when a value is not a number."""
-    if isinstance(column, np.ndarray):
-        return column
-    if isinstance(column, CellColumn):
-        plain = column.numbers()
-        if plain is not None:
-            return plain
-    elif any(not isinstance(value, str) for value in column):
-        return None
-    beginning = set(column[:_LOOK])
-    if any(_number(value) is None for value in beginning):
-        return None
-    column = list(column)
-    distinct = set(column) if len(beginning) < _LOOK // 2 else None
-    if distinct is not None and len(distinct) < 1000:
-        # Few distinct values (0/1 columns): convert each once.
-        codes: dict[str, float] = {}
-        for value in distinct:
-            number = _number(value)
-            if number is None:
-                return None
-            codes[value] = number
-        return np.fromiter(map(codes.__getitem__, column), dtype=np.float64, count=len(column))
-    try:
-        return np.array(column, dtype=np.float64)
-    except ValueError:
-        numbers = [_number(value) for value in column]
-        return None if any(number is None for number in numbers) else np.array(numbers, dtype=np.float64)
-
-
-def _number(value: str) -> float | None:
-    if is_missing(value):
-        return float("nan")
-    word = value.strip().lower()
-    if word in ("true", "false"):
-        return float(word == "true")
-    try:
-        return float(word)
-    except ValueError:
-        return None
-
-
-def _is_binary(column: np.ndarray) -> bool:
-    zero_or_one = (column == 0) | (column == 1)
-    return bool(zero_or_one.any()) and bool((zero_or_one | np.isnan(column)).all())
 
 
 def roles_of(
@@ -312,7 +191,7 @@ def _input(
     words = [name for name in free if numbers[name] is None]
     for name in words:
         lower = name.strip().lower()
-        sample = [value.strip() for value in table.column(name)[:_LOOK] if isinstance(value, str) and value.strip()]
+        sample = [value.strip() for value in table.column(name)[:SAMPLE] if isinstance(value, str) and value.strip()]
         if not sample:
             continue
         if all(_DNA.fullmatch(value) for value in sample) and len(set(sample)) > 1:
@@ -327,7 +206,7 @@ def _input(
         if name.strip().lower() in _TEXT_NAMES:
             return "text", (name,)
     # Values of several words that seldom repeat are prose; the same few words again are a category.
-    lengths = {name: _words_a_value(table.column(name)[:_LOOK]) for name in words}
+    lengths = {name: _words_a_value(table.column(name)[:SAMPLE]) for name in words}
     prose = max(lengths, key=lambda name: lengths[name], default=None)
     if prose is not None and lengths[prose] >= 2:
         return "text", (prose,)
@@ -347,7 +226,8 @@ def separator_of(columns: Iterable[Any]) -> str:
 
     It is "none" for one label a cell and "list" for lists.
 
-    >>> separator_of([["", ""], ["a", "b,c"], ["a|b"]]), separator_of([["a"], [""]])
+    >>> parts = [TextColumn(cells) for cells in (["", ""], ["a", "b,c"], ["a|b"])]
+    >>> separator_of(parts), separator_of(parts[:1])
     ('|', 'none')
     """
     signs = (*_SEPARATORS, "list", "none")
@@ -357,10 +237,9 @@ def separator_of(columns: Iterable[Any]) -> str:
 def _separator(column: Any) -> str:
     if isinstance(column, np.ndarray):
         return "none"
-    values = column.distinct if isinstance(column, CellColumn) else column
-    sample = [value for value in values if not isinstance(value, str) or value.strip()]
-    if any(not isinstance(value, str) for value in sample):
+    if not isinstance(column, TextColumn):
         return "list"
+    sample = [value for value in column.distinct[0] if value.strip()]
     if sample and all(value.strip().startswith("[") and value.strip().endswith("]") for value in sample):
         return "list"
     for separator in _SEPARATORS:

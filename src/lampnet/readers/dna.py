@@ -186,10 +186,11 @@ def read_windows(
     table : str or Path
         CSV or TSV: the first column names the window, every other column is a label, 0 or 1.
     """
-    from lampnet.readers.csv_table import read_table_columns
+    from lampnet.readers.delimited import read_delimited
+    from lampnet.readers.tables import indicator_columns
 
-    labels = read_table_columns(Path(table))
-    names = [value if isinstance(value, str) else f"{value:.17g}" for value in labels.columns[0]]
+    labels = read_delimited(Path(table))
+    names = labels.columns[0].texts
     groups: tuple[str, ...] | None = None
     if genome is None:
         found = read_fasta(sequences)
@@ -219,7 +220,7 @@ def read_windows(
         name=name,
         kind="dna",
         rows=np.stack(chosen),
-        labels=labels.indicator(labels.names[1:]),
+        labels=indicator_columns(labels, labels.names[1:]),
         label_names=labels.names[1:],
         ids=tuple(names),
     )

@@ -18,6 +18,10 @@ from lampnet.errors import FormatError
 MAX_BYTES = 2 << 30
 #: Header dimensions above this are taken for damage, not for data.
 MAX_DIMENSION = 50_000_000
+#: Rows are kept as float32; what is larger would become infinite.
+LARGEST = 3.4028234663852886e38
+#: Endings of the tables that are not text.
+ARROW_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
 #: A line of a file that is read line by line has at most so many bytes.
 MAX_LINE = 1 << 26

@@ -21,8 +21,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import encode_bases
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import MAX_BYTES, decode, plain_stem, read_bytes
-from lampnet.readers.number_text import LARGEST
+from lampnet.readers.files import LARGEST, MAX_BYTES, decode, plain_stem, read_bytes
 
 _KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
-from lampnet.readers.number_text import LARGEST
+from lampnet.readers.files import LARGEST
 
 
 def _only_zero_and_one(x: np.ndarray) -> bool:

@@ -1,14 +1,12 @@
 """Text that is nearly all numbers, parsed a block of lines at a time.
 
-Lines are checked one by one (a compiled pattern, so an error names its line); the numbers of a
-whole block are then converted in one call instead of a Python loop over entries.
+The numbers of a whole block are converted in one call (pyarrow's, which is strict and rounds correctly); only
+where that fails are its lines looked at one by one, to name the wrong one.
 """
 
 from __future__ import annotations
 
-import io
 import re
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +15,10 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_DIMENSION
+from lampnet.readers.files import LARGEST, MAX_DIMENSION
 
 NUMBER = rb"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
-#: Rows are kept as float32; what is larger would become infinite.
-LARGEST = float(np.finfo(np.float32).max)
 _BLOCK = 1 << 24
-#: Below this many numbers the plain parser is as fast.
-_FEW = 20_000
-_DENSE_LINE = re.compile(rb"(?:" + NUMBER + rb"|\?)(?:,(?:" + NUMBER + rb"|\?))*+")
-_BLANK_FIELD = re.compile(rb"([,;])[ \t\v\f]*+\1")
-_LINES = bytes.maketrans(b" \t", b"\n\n")
 
 
 @dataclass(frozen=True)
@@ -57,82 +48,57 @@ def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"", keep_emp
             yield Lines([text for text, _ in kept], [number for _, number in kept])
 
 
-def to_floats(text: bytes, separator: str) -> np.ndarray | None:
-    """All numbers of a text as float64, or None when something in it is not a number."""
-    if not text.strip():
-        return np.zeros(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        try:
-            return np.fromstring(text, dtype=np.float64, sep=separator)
-        except (DeprecationWarning, ValueError):
-            return None
+def floats(text: bytes, count: int) -> np.ndarray | None:
+    """`count` numbers, one per line, as float64, ``?`` as NaN; None when there are not just those.
 
+    Empty lines do not count.
 
-def checked_floats(text: bytes, count: int) -> np.ndarray | None:
-    """`count` numbers, already known to be well-formed, separated by blanks or line feeds.
-
-    SciPy's Matrix Market parser reads long columns of numbers several times as fast as NumPy does, but takes
-    "1x" for 1: so this is only for text that a pattern has approved.
+    >>> floats(b"1\\n-.5e+3\\n\\n?\\n2.", 4).tolist()
+    [1.0, -500.0, nan, 2.0]
+    >>> [floats(text, 1) for text in (b"1.2.3", b"1-2", b"-", b"1e", b"1x", b"1 2", b"1\\n2", b"'1'", b" ")]
+    [None, None, None, None, None, None, None, None, None]
     """
-    if count >= _FEW:
-        from scipy.io import mmread
+    if not count:
+        return None if text.strip() else np.zeros(0)
+    import pyarrow as pa
+    from pyarrow import csv
 
-        head = f"%%MatrixMarket matrix array real general\n{count} 1\n".encode()
-        try:
-            column: np.ndarray = mmread(io.BytesIO(head + text.translate(_LINES)))[:, 0]
-            return column
-        except ValueError:  # a plus sign, for one
-            pass
-    values = to_floats(text, " ")
-    return values if values is not None and len(values) == count else None
-
-
-def plain_decimals(text: bytes) -> bool:
-    """Whether a text is decimals like -12.5 between commas, and nothing else (an empty field may pass).
-
-    >>> plain_decimals(b"1,-.5,3."), plain_decimals(b"1.2.3"), plain_decimals(b"1-2"), plain_decimals(b"1e5")
-    (True, False, False, False)
-    """
-    if text.translate(None, b"0123456789.,-"):
-        return False
-    signs = np.frombuffer(text, dtype=np.uint8)
-    minus = np.flatnonzero(signs == ord("-"))
-    if not ((minus == 0) | (signs[minus - 1] == ord(","))).all():
-        return False
-    marks = signs[(signs == ord(".")) | (signs == ord(","))]
-    return not ((marks[1:] == ord(".")) & (marks[:-1] == ord("."))).any()
+    try:
+        table = csv.read_csv(
+            pa.BufferReader(text),
+            csv.ReadOptions(column_names=["number"]),
+            csv.ParseOptions(quote_char=False),
+            csv.ConvertOptions(column_types={"number": pa.float64()}, null_values=["?"]),
+        )
+    except pa.ArrowInvalid:
+        return None
+    values: np.ndarray = table["number"].to_numpy()
+    return values if len(values) == count else None
 
 
-def dense_block(lines: Lines, columns: int, path: Path, separator: bytes = b",") -> np.ndarray | None:
-    """Lines of delimited numbers as float64 (n, columns), `?` and empty fields as NaN.
+def dense_block(lines: Lines, columns: int, path: Path) -> np.ndarray | None:
+    """Lines of numbers between commas as float64 (n, columns), `?` as NaN.
 
     None when a field is not a number, so that the caller can read the block field by field;
     a line with another number of fields is an error.
     """
     for text, number in zip(lines.text, lines.numbers, strict=True):
-        if text.count(separator) + 1 != columns:
+        if text.count(b",") + 1 != columns:
             if b"'" in text or b'"' in text:
                 return None
-            raise FormatError(path, f"the line has {text.count(separator) + 1} values, {columns} were expected", number)
-    count = columns * len(lines.text)
-    joined = separator.join(lines.text)
-    if separator == b"," and (plain_decimals(joined) or all(map(_DENSE_LINE.fullmatch, lines.text))):
-        values = checked_floats(joined.replace(b"?", b"nan").replace(b",", b"\n"), count)
-    elif _BLANK_FIELD.search(b"%b%b%b" % (separator, joined, separator)):
-        return None  # NumPy would make numbers of blanks
-    else:
-        values = to_floats(joined.replace(b"?", b"nan"), separator.decode())
-    if values is None or len(values) != count:
+            raise FormatError(path, f"the line has {text.count(b',') + 1} values, {columns} were expected", number)
+    values = floats(b",".join(lines.text).replace(b",", b"\n"), columns * len(lines.text))
+    if values is None:
         return None
     table: np.ndarray = values.reshape(-1, columns)
     large = np.abs(table) > LARGEST
     if large.any():
-        row = int(np.flatnonzero(large.any(axis=1))[0])
-        raise FormatError(
-            path, "the line holds a value that is infinite or beyond 3.4e38; give finite numbers", lines.numbers[row]
-        )
+        raise _too_large(path, lines.numbers[int(np.argmax(large.any(axis=1)))])
     return table
+
+
+def _too_large(path: Path, line: int) -> FormatError:
+    return FormatError(path, "the line holds a value that is infinite or beyond 3.4e38; give finite numbers", line)
 
 
 class SparseRows:
@@ -161,11 +127,7 @@ class SparseRows:
             )
         infinite = np.flatnonzero(np.abs(values) > LARGEST)
         if len(infinite):
-            raise FormatError(
-                self.path,
-                "the line holds a value that is infinite or beyond 3.4e38; give finite numbers",
-                numbers[int(rows[infinite[0]])],
-            )
+            raise _too_large(self.path, numbers[int(rows[infinite[0]])])
         columns = indices.astype(np.int64)
         falling = np.flatnonzero((columns[1:] <= columns[:-1]) & (rows[1:] == rows[:-1]))
         if len(falling):
@@ -195,7 +157,7 @@ class SparseRows:
         return matrix
 
 
-_COLONS = bytes.maketrans(b":", b" ")
+_LINES = bytes.maketrans(b": \t\r\v\f", b"\n" * 6)
 _PAIRS = re.compile(rb"(?:\d++:" + NUMBER + rb"(?:\s++|$))*+")
 
 
@@ -206,7 +168,7 @@ def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: list[int],
             wrong = next((token for token in text.split() if not _PAIRS.fullmatch(token)), text)
             raise FormatError(rows.path, f"{wrong[:40].decode(errors='replace')!r} is not an index:value pair", number)
     counts = np.array([text.count(b":") for text in features], dtype=np.int64)
-    flat = checked_floats(b" ".join(features).translate(_COLONS), 2 * int(counts.sum()))
+    flat = floats(b" ".join(features).translate(_LINES), 2 * int(counts.sum()))
     if flat is None:  # pragma: no cover - the pattern above rules it out
         raise FormatError(rows.path, "the index:value pairs cannot be read", numbers[0])
     rows.add(flat[0::2] - base, flat[1::2], counts, numbers)

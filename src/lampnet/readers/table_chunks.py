@@ -13,10 +13,11 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
 from lampnet.readers.any_format import no_molecule, readable_smiles
-from lampnet.readers.arrow_files import arrow_pieces
-from lampnet.readers.column_roles import ColumnRoles, RawTable, roles_of, separator_of
-from lampnet.readers.csv_table import label_names_in, no_label_at_all, table_dataset, table_labels, table_rows
+from lampnet.readers.arrow_files import arrow_chunks
+from lampnet.readers.column_roles import ColumnRoles, roles_of, separator_of
 from lampnet.readers.files import plain_stem
+from lampnet.readers.raw_table import RawTable
+from lampnet.readers.tables import label_names_in, no_label_at_all, table_dataset, table_labels, table_rows
 
 CHUNK_ROWS = 20_000
 
@@ -89,4 +90,4 @@ class TableChunks:
         return np.flatnonzero(self._good[table.lines[0] - 1 : table.lines[-1]])
 
     def _tables(self, columns: Sequence[str] | None = None) -> Iterator[RawTable]:
-        return arrow_pieces(self.path, self.size, columns)
+        return arrow_chunks(self.path, self.size, columns)

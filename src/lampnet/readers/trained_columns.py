@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lampnet.errors import did_you_mean
-from lampnet.readers.column_roles import INPUT_ROLES, ColumnRoles, MissingColumn, RawTable, named_columns, roles_of
+from lampnet.readers.column_roles import INPUT_ROLES, ColumnRoles, MissingColumn, named_columns, roles_of
+from lampnet.readers.raw_table import RawTable
 
 _INPUTS = (*INPUT_ROLES, "features")
 

@@ -10,8 +10,8 @@ import pytest
 
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.any_format import read_file
-from lampnet.readers.csv_table import read_table
 from lampnet.readers.table_chunks import TableChunks
+from lampnet.readers.tables import read_table
 
 arrow = pytest.importorskip("pyarrow")
 

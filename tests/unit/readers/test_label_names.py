@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lampnet.errors import DataError
-from lampnet.readers.csv_table import read_table, read_table_and_roles
+from lampnet.readers.tables import read_table, read_table_and_roles
 from lampnet.readers.trained_columns import KnownColumns
 
 NUMBERS = [1000001, 1000002, 9007199254740993, 9007199254740992]

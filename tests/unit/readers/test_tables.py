@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from lampnet.data.dataset import Table
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.csv_table import read_table
 from lampnet.readers.jsonl import read_jsonl
+from lampnet.readers.tables import read_table
 
 
 def write(path: Path, text: str) -> Path:

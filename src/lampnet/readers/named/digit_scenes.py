@@ -21,7 +21,6 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.files import read_bytes
-from lampnet.readers.number_text import to_floats
 
 GRID, CELL = 3, 8
 SIZES = {"train": 2000, "valid": 400, "test": 400}
@@ -109,8 +108,8 @@ def _handwriting() -> tuple[np.ndarray, np.ndarray]:
     for place in (found.submodule_search_locations or ()) if found else ():
         file = Path(place) / "datasets" / "data" / "digits.csv.gz"
         if file.is_file():  # importing sklearn.datasets for it would take seconds
-            values = to_floats(read_bytes(file).replace(b"\n", b","), ",")
-            if values is not None and len(values) == 1797 * 65:
+            values = np.array(read_bytes(file).replace(b",", b" ").split(), dtype=np.float64)
+            if len(values) == 1797 * 65:
                 table = values.reshape(1797, 65)
                 return _as_bytes(table[:, :64].reshape(-1, CELL, CELL)), table[:, 64].astype(np.int64)
     from sklearn.datasets import load_digits

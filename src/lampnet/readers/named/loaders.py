@@ -13,8 +13,6 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits, random_split, split_by_group
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.cells import cut_cells
-from lampnet.readers.delimited import utf8_lines
 from lampnet.readers.files import read_bytes, read_text
 
 YEAST_PROTEINS = 179
@@ -64,15 +62,14 @@ def _emotions(path: Path, names: tuple[str, ...]) -> Dataset:
 
 
 def _three_columns(path: Path) -> tuple[list[str], list[str], list[str]]:
-    raw = utf8_lines(path, read_bytes(path))
-    cut = cut_cells(raw, b"\t", quotes=False)
-    if cut is not None and cut.columns == 3:
-        return cut.texts(0), cut.texts(1), cut.texts(2)
-    lines = [line for line in raw.decode().split("\n") if line]
-    if not lines or any(line.count("\t") != 2 for line in lines):
+    from lampnet.readers.delimited import string_columns, utf8_lines
+    from lampnet.readers.raw_table import TextColumn
+
+    columns = string_columns(utf8_lines(path, read_bytes(path)), 3, b"\t", quotes=False)
+    if columns is None or not len(columns[0]):
         _wrong_line(path, lambda line: line.count("\t") != 2, "a line needs three fields: text, label numbers and id")
-    fields = "\t".join(lines).split("\t")
-    return fields[0::3], fields[1::3], fields[2::3]
+    texts, labels, ids = (TextColumn(column).texts for column in columns)
+    return texts, labels, ids
 
 
 def _wrong_line(path: Path, is_wrong: Callable[[str], bool], problem: str) -> NoReturn:
@@ -83,21 +80,21 @@ def _wrong_line(path: Path, is_wrong: Callable[[str], bool], problem: str) -> No
 
 def sider(folder: Path, seed: int) -> Splits:
     """Molecules and side effects, a seeded split of the paper's sizes: a tenth each to validate and test."""
-    from lampnet.readers.csv_table import read_table
+    from lampnet.readers.tables import read_table
 
     return random_split(read_table(only_file(folder, "sider.csv*"), name="sider"), valid=0.1, test=0.1, seed=seed)
 
 
 def tox21(folder: Path, seed: int) -> Splits:
     """Molecules and toxicity assays; an empty cell is an unknown label."""
-    from lampnet.readers.csv_table import read_table
+    from lampnet.readers.tables import read_table
 
     return random_split(read_table(only_file(folder, "tox21.csv*"), name="tox21"), valid=0.1, test=0.1, seed=seed)
 
 
 def miml_images(folder: Path, seed: int) -> Splits:
     """Pictures of landscapes; rows are paths of JPEG files."""
-    from lampnet.readers.csv_table import read_table
+    from lampnet.readers.tables import read_table
 
     data = read_table(only_file(folder, "miml_labels_1.csv"), name="miml_images")
     return random_split(data, valid=0.1, test=0.1, seed=seed)

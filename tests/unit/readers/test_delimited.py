@@ -1,9 +1,8 @@
-"""The fast ways through a delimited file give what the careful way gives, cell for cell and number for number."""
+"""pyarrow's pass over a delimited file gives what the csv module gives, cell for cell and number for number."""
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lampnet.errors import FormatError
-from lampnet.readers import csv_table, delimited
-from lampnet.readers.cells import CellColumn, cut_cells
-from lampnet.readers.column_roles import RawTable, as_numbers
-from lampnet.readers.delimited import read_delimited, utf8_lines, with_csv_module
-from lampnet.readers.number_fields import by_automaton, number_rows
-from lampnet.readers.number_text import NUMBER
+from lampnet.readers.delimited import Records, _delimiter, _plain, _record_by_record, read_delimited, utf8_lines
+from lampnet.readers.number_text import NUMBER, floats
+from lampnet.readers.raw_table import RawTable, TextColumn
+from lampnet.readers.tables import read_table
 
 ODD_NUMBERS = [
     "", "?", "0", "1", "-0", "+5", "1.", ".5", "-.5", "+.5", ".", "-", "+", "e", "1e", "e5", "1e5", "1E-05", "1e+5",
@@ -75,21 +72,15 @@ def outcome(read: Any) -> tuple[Any, ...]:
         table: RawTable = read()
     except FormatError as error:
         return ("error", error.line, str(error))
-    columns = [column.tolist() if isinstance(column, np.ndarray) else list(column) for column in table.columns]
-    converted = [as_numbers(column) for column in table.columns]
-    numbers = [None if column is None else repr(column.tolist()) for column in converted]
-    kinds = [isinstance(column, np.ndarray) for column in table.columns]
-    return ("table", table.names, None if any(kinds) else columns, numbers, list(table.lines))
+    numbers = [None if found is None else repr(found.tolist()) for found in map(table.numbers, table.names)]
+    return ("table", table.names, [list(column) for column in table.columns], numbers, list(table.lines))
 
 
-def carefully(path: Path, raw: bytes, on_bad_row: str = "error") -> RawTable:
-    """The csv module alone."""
+def by_csv_module(path: Path, raw: bytes, on_bad_row: str = "error") -> RawTable:
     lines = utf8_lines(path, raw)
     if not lines.strip():
         raise FormatError(path, "the file is empty; give a table with a header line", 1)
-    return with_csv_module(
-        path, lines.decode(), delimited._delimiter(path, lines.partition(b"\n")[0]).decode(), on_bad_row
-    )
+    return _record_by_record(Records(path, lines, _delimiter(path, lines.partition(b"\n")[0])), on_bad_row)
 
 
 @given(files())
@@ -99,60 +90,53 @@ def carefully(path: Path, raw: bytes, on_bad_row: str = "error") -> RawTable:
 @example((b"a,b,c\n?, ,0\n1,\t,2", ","))
 @example((b'a,b\n"1","2"\n', ","))
 @settings(max_examples=400, deadline=None)
-def test_cutting_gives_what_the_csv_module_gives(
+def test_pyarrow_gives_what_the_csv_module_gives(
     tmp_path_factory: pytest.TempPathFactory, file: tuple[bytes, str]
 ) -> None:
     raw, delimiter = file
     path = tmp_path_factory.getbasetemp() / ("cells.tsv" if delimiter == "\t" else "cells.csv")
     path.write_bytes(raw)
-    fast, careful = outcome(lambda: read_delimited(path, "error", 1 << 20)), outcome(lambda: carefully(path, raw))
-    if fast[0] == "table" and careful[0] == "table" and fast[2] is None:  # a table of numbers keeps no strings
-        assert (fast[1], fast[3], fast[4]) == (careful[1], careful[3], careful[4])
-    elif "beyond 3.4e38" not in str(fast[-1]):  # which only the path for numbers refuses so early
-        assert fast == careful
+    assert outcome(lambda: read_delimited(path)) == outcome(lambda: by_csv_module(path, raw))
 
 
-@given(st.lists(st.lists(number, min_size=3, max_size=3), min_size=1, max_size=6), st.sampled_from([",", ";", "\n"]))
+@given(st.lists(number, min_size=1, max_size=9))
 @settings(max_examples=400, deadline=None)
-def test_numbers_are_pythons_numbers(rows: list[list[str]], separator: str) -> None:
-    fields = [field for row in rows for field in row]
-    text = "\n".join(separator.join(row) for row in rows) + "\n"
-    columns = 1 if separator == "\n" else 3
-    found = number_rows(text.encode(), columns, separator.encode())
+def test_numbers_are_pythons_numbers(fields: list[str]) -> None:
     plain = all(field in ("", "?") or re.fullmatch(NUMBER, field.encode()) for field in fields)
-    if any(separator in field for field in fields):
+    expected = [float("nan") if field in ("", "?") else float(field) for field in fields] if plain else None
+    column, block = TextColumn(fields).numbers, floats("\n".join(fields).encode(), len(fields))
+    if expected is None:
         return
-    assert (found is not None) == plain
-    if found is not None:
-        expected = np.array([float("nan") if field in ("", "?") else float(field) for field in fields])
-        np.testing.assert_array_equal(found.ravel(), expected)
-        np.testing.assert_array_equal(by_automaton(text.encode(), separator.encode()), expected)
-    else:
-        assert by_automaton(text.encode(), separator.encode()) is None
+    np.testing.assert_array_equal(np.asarray(column), expected)
+    if "" not in fields and np.isfinite(expected).all():
+        np.testing.assert_array_equal(np.asarray(block), expected)
 
 
 @pytest.mark.parametrize("field", ODD_NUMBERS)
-def test_with_and_without_pyarrow(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = f"0.5;{field};2\n".encode() * 9000
-    first = number_rows(text, 3, b";")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    np.testing.assert_array_equal(number_rows(text, 3, b";"), first)
-    assert (first is None) == (field not in ("", "?") and not re.fullmatch(NUMBER, field.encode()))
+def test_odd_numbers_one_by_one(field: str) -> None:
+    words = {"": "nan", "?": "nan", "NA": "nan", "None": "nan", "true": "1", "False": "0"}
+    try:
+        expected = float(words.get(field, field))
+    except ValueError:
+        assert TextColumn(["0.5", field] * 9000).numbers is None
+        assert floats(f"0.5\n{field}\n".encode() * 9000, 18_000) is None
+    else:
+        np.testing.assert_array_equal(np.asarray(TextColumn(["0.5", field] * 9000).numbers), [0.5, expected] * 9000)
 
 
-def test_long_files_are_cut_across_blocks(tmp_path: Path) -> None:
+def test_long_files_are_read_across_blocks(tmp_path: Path) -> None:
     row = 'x{0},"say ""{0}"", ’{0}’\nand more",{1},{2}\n'
-    text = "name,words,number,flag\n" + "".join(row.format(i, i / 7, i % 2) for i in range(20_000))
+    text = "name,words,number,flag\n" + "".join(row.format(i, i / 7, i % 2) for i in range(40_000))
     path = tmp_path / "t.csv"
     path.write_text(text, encoding="utf-8")
-    table = read_delimited(path, "error", 1 << 30)
-    assert all(isinstance(column, CellColumn) for column in table.columns)
-    careful = carefully(path, text.encode())
+    table = _plain(Records(path, text.encode(), b","))
+    assert table is not None
+    careful = by_csv_module(path, text.encode())
     assert list(table.lines) == careful.lines
     for ours, theirs in zip(table.columns, careful.columns, strict=True):
-        assert list(ours) == theirs
-    np.testing.assert_array_equal(table.numbers("number"), [i / 7 for i in range(20_000)])
-    np.testing.assert_array_equal(table.numbers("flag"), np.arange(20_000) % 2)
+        assert list(ours) == list(theirs)
+    np.testing.assert_array_equal(table.numbers("number"), [i / 7 for i in range(40_000)])
+    np.testing.assert_array_equal(table.numbers("flag"), np.arange(40_000) % 2)
     assert table.columns[1][5] == 'say "5", ’5’\nand more'
     assert table.columns[1][-2:] == careful.columns[1][-2:]
 
@@ -161,32 +145,31 @@ def test_long_tables_of_numbers(tmp_path: Path) -> None:
     values = np.random.default_rng(0).normal(size=(9000, 12)) * 10.0 ** np.arange(-5, 7)
     values[::7, 3] = np.nan
     lines = [",".join("" if np.isnan(v) else repr(float(v)) for v in row) for row in values]
-    path = tmp_path / "t.csv"
-    path.write_text(",".join(f"c{i}" for i in range(12)) + "\r\n" + "\r\n".join(lines))
-    table = read_delimited(path, "error", 1 << 30)
-    np.testing.assert_array_equal(table.matrix, values)
+    path, head = tmp_path / "t.csv", ",".join(f"c{i}" for i in range(12))
+    path.write_text(head + "\r\n" + "\r\n".join(lines))
+    np.testing.assert_array_equal(read_table(path).rows.values, values)
     lines[8500] += ",1"
-    path.write_text(",".join(f"c{i}" for i in range(12)) + "\n" + "\n".join(lines))
+    path.write_text(head + "\n" + "\n".join(lines))
     with pytest.raises(FormatError, match="13 fields") as caught:
-        read_delimited(path, "error", 1 << 30)
+        read_table(path)
     assert caught.value.line == 8502
-    lines[8500] = lines[8500].replace(",1", ",1e39", 1).removesuffix(",1")
-    path.write_text(",".join(f"c{i}" for i in range(12)) + "\n" + "\n".join(lines))
-    with pytest.raises(FormatError, match=r"beyond 3\.4e38|13 fields") as caught:
-        read_delimited(path, "error", 1 << 30)
-    assert caught.value.line == 8502
+    lines[8500] = "1e39" + lines[8500].removesuffix(",1").lstrip("-.0123456789e")
+    path.write_text(head + "\n\n" + "\n".join(lines))
+    with pytest.raises(FormatError, match=r"'c0' is infinite or beyond 3\.4e38") as caught:
+        read_table(path)
+    assert caught.value.line == 8503
 
 
 def test_labels_that_repeat_and_labels_that_are_wrong(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("text,tags\none two three,b|a\nfour five six,\nseven eight nine,b|a\nten or so,c\n")
-    data = csv_table.read_table(path)
+    data = read_table(path)
     assert data.indicator().tolist() == [[1, 1, 0], [0, 0, 0], [1, 1, 0], [0, 0, 1]]
     with pytest.raises(Exception, match="row 3: the label 'c'"):
-        csv_table.read_table(path, labels=["a", "b"])
+        read_table(path, labels=["a", "b"])
     path.write_text('text,tags\na b c,"[1]"\na b d,"[1]"\na b e,"[x]"\n')
     with pytest.raises(FormatError, match="not a list") as caught:
-        csv_table.read_table(path)
+        read_table(path)
     assert caught.value.line == 4
 
 
@@ -194,19 +177,17 @@ def test_wrong_bytes_are_named_by_line(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_bytes(b"a,b\n" + b"x,\xe2\x80\x99\n" * 30_000 + b"y,\xff\n" + b"x,y\n" * 30_000)
     with pytest.raises(FormatError, match="UTF-8") as caught:
-        read_delimited(path, "error", 1 << 30)
+        read_delimited(path)
     assert caught.value.line == 30_002
 
 
-def test_cells_that_cannot_be_cut() -> None:
-    for raw in (
-        b"",
-        b"\n",
-        b"a\n1\n",
-        b'a,"b\n',
-        b"a,b\n\n1,2\n",
-        b"a,b\n1,2,3\n4\n",
-        b'a,b\n"x"y,2\n',
-        b"a,b\n1,\0\n",
-    ):
-        assert cut_cells(raw, b",") is None
+def test_what_pyarrow_must_not_read_is_left_to_the_csv_module() -> None:
+    for raw in (b"a\n1\n", b'a,"b\n', b"a,b\n1,2,3\n4\n", b'a,b\n"x"y,2\n', b'a,b\n5" pipe,2" pipe\n', b"\n\na,b\n"):
+        assert _plain(Records(Path("t.csv"), raw, b",")) is None
+    assert _plain(Records(Path("t.csv"), b"a,b\n\n1,2\n", b",")) is not None
+
+
+def test_rows_longer_than_a_block(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("text,labels\n" + "word " * 500_000 + ",a\nshort text,b\n")
+    assert [len(row) for row in read_table(path).rows] == [2_500_000, 10]
