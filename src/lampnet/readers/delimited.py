@@ -70,8 +70,10 @@ class Records:
             return []
 
     def _reader(self, text: io.StringIO) -> Any:
-        delimiter, quoting = self.delimiter.decode(), csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE
-        return csv.reader(text, delimiter=delimiter, quoting=quoting, strict=True)
+        delimiter = self.delimiter.decode()
+        return csv.reader(
+            text, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if self.quotes else csv.QUOTE_NONE, strict=True
+        )
 
     def __iter__(self) -> Iterator[tuple[int, list[str]]]:
         before = csv.field_size_limit(_FIELD_LIMIT)
