@@ -116,9 +116,7 @@ def five_metrics(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> dict[s
 
 
 def roc_auc_macro(y_true: Any, proba: Any) -> float:
-    """Mean over labels of the area under the ROC curve; equal probabilities count half.
-
-    Labels whose known rows are all positive or all negative have no curve and are skipped; NaN if none is left.
+    """Mean over labels of the area under the ROC curve, as in `ranking_metrics`.
 
     >>> roc_auc_macro([[1, 0], [0, 0], [1, 0]], [[0.9, 0.1], [0.4, 0.2], [0.4, 0.3]])
     0.75
@@ -126,24 +124,12 @@ def roc_auc_macro(y_true: Any, proba: Any) -> float:
     return _mean_of_defined(_roc_auc_columns(*_ranking_input(y_true, proba)))
 
 
-def roc_auc_micro(y_true: Any, proba: Any) -> float:
-    """Area under the ROC curve of all known entries pooled; NaN without both classes."""
-    return _roc_auc_pooled(*_ranking_input(y_true, proba))
-
-
-def average_precision_macro(y_true: Any, proba: Any) -> float:
-    """Mean average precision: the mean over labels of Σ_k (R_k - R_{k-1}) P_k, tied rows entering together.
-
-    Labels without both classes are skipped, as for `roc_auc_macro`.
-
-    >>> average_precision_macro([[1], [0], [1]], [[0.9], [0.8], [0.7]])
-    0.833...
-    """
-    return _mean_of_defined(_average_precision_columns(*_ranking_input(y_true, proba)))
-
-
 def ranking_metrics(y_true: Any, proba: Any) -> dict[str, float]:
-    """Metrics of probabilities, before any decision; `labels_skipped` counts labels with a single class.
+    """Metrics of probabilities, before any decision.
+
+    Areas under the ROC curve (ties count half), per label and of all known entries pooled, and mean average
+    precision Σ_k (R_k - R_{k-1}) P_k (tied rows enter together). Labels whose known rows are all positive or all
+    negative are left out and counted in `labels_skipped`; a metric without any label left is NaN.
 
     >>> ranking_metrics([[1, 0], [0, 0]], [[0.9, 0.1], [0.4, 0.2]])
     {'roc_auc_macro': 1.0, 'roc_auc_micro': 1.0, 'average_precision_macro': 1.0, 'labels_skipped': 1}
@@ -152,7 +138,7 @@ def ranking_metrics(y_true: Any, proba: Any) -> dict[str, float]:
     areas = _roc_auc_columns(truth, scores)
     return {
         "roc_auc_macro": _mean_of_defined(areas),
-        "roc_auc_micro": _roc_auc_pooled(truth, scores),
+        "roc_auc_micro": float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0]),
         "average_precision_macro": _mean_of_defined(_average_precision_columns(truth, scores)),
         "labels_skipped": int(np.isnan(areas).sum()),
     }
@@ -278,10 +264,6 @@ def _roc_auc_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
     rank_sum = np.where(positive[:, both], ranks, 0.0).sum(axis=0)
     areas[both] = (rank_sum - p * (p + 1) / 2) / (p * q)
     return areas
-
-
-def _roc_auc_pooled(truth: np.ndarray, scores: np.ndarray) -> float:
-    return float(_roc_auc_columns(truth.reshape(-1, 1), scores.reshape(-1, 1))[0])
 
 
 def _average_precision_columns(truth: np.ndarray, scores: np.ndarray) -> np.ndarray:
