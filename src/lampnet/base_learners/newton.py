@@ -7,7 +7,7 @@ matrix serves all labels; solvers that take one label at a time are several time
 
 The intercept is not penalised. The loss is the binary cross-entropy ("logistic") or the squared hinge
 ("squared_hinge", a linear support vector machine). With enough steps the objective is that of scikit-learn's solvers
-for C up to 10; beyond that, the float32 line search can stall on separable rows.
+for C up to 10; with larger C it can stop short of the minimum on separable rows.
 """
 
 from __future__ import annotations
