@@ -1,8 +1,8 @@
-"""What each part of the default recipe is worth: leave one out, everything else the same.
+"""What each part of the default recipe is worth: one part is changed, everything else stays the same.
 
     python benchmarks/ablations.py --data-root DIR [--dataset bibtex] [--only NAME ...] [--page-only | --check]
 
-Writes results/ablations/DATASET--NAME.json, one a run (those that exist are kept), and docs/ablations.md.
+Writes results/ablations/DATASET--NAME.json, one file per run (existing ones are kept), and docs/ablations.md.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import argparse
 import json
 import os
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -22,42 +20,42 @@ FOLDER = RESULTS / "ablations"
 PAGE = ROOT / "docs" / "ablations.md"
 SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 
-#: One network, so that a row costs minutes; the committee of such networks has rows of its own.
+#: One network, so that a run takes minutes; ensembles of such networks have rows of their own.
 BASE = {"training.folds": 1}
-# name -> (what is different, settings; those of the loss are no settings of lampnet)
+# name -> (what is different, settings)
 ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "default": ("a single network", {}),
-    "three-parts": ("a committee of three", {"training.folds": 3}),
-    "five-parts": ("a committee of five", {"training.folds": 5}),
+    "three-folds": ("an ensemble of three", {"training.folds": 3}),
+    "five-folds": ("an ensemble of five", {"training.folds": 5}),
     "edgeless": ("no messages among labels", {"label_graph": "edgeless"}),
-    "no-refit": ("opinions not fitted again on the validation rows", {"training.refit_base_learners": False}),
-    "linear-only": ("the linear opinion alone", {"model.base_learners": "linear"}),
-    "neighbours-only": ("the neighbours' opinion alone", {"model.base_learners": "knn"}),
-    "no-forest": ("no forest's opinion", {"model.base_learners": "linear,knn"}),
-    "no-evidence": ("no first opinions: spectral start only", {"model.base_learners": "none"}),
-    "random-start": ("no first opinions, random start", {"model.base_learners": "none", "training.start": "random"}),
+    "no-refit": ("base learners not refitted with the validation rows", {"training.refit_base_learners": False}),
+    "linear-only": ("base learners: linear only", {"model.base_learners": "linear"}),
+    "knn-only": ("base learners: kNN only", {"model.base_learners": "knn"}),
+    "no-forest": ("base learners: linear and kNN", {"model.base_learners": "linear,knn"}),
+    "no-base-learners": ("no base learners, spectral initialisation", {"model.base_learners": "none"}),
+    "random-start": (
+        "no base learners, random initialisation",
+        {"model.base_learners": "none", "training.start": "random"},
+    ),
     "no-average": ("no running average of the weights", {"training.average": 0.0}),
     "no-node-dropout": ("no node dropout", {"model.node_dropout": 0.0}),
     "one-step": ("T = 1", {"model.steps": 1}),
     "width-64": ("d = 64", {"model.width": 64}),
     "width-256": ("d = 256", {"model.width": 256}),
-    "sequence": ("text: every token with its place", {"input.text_nodes": "sequence"}),
-    "louder": ("learning rate 3e-3", {"training.learning_rate": 3e-3}),
-    "focal-loss": ("focal loss, γ = 2", {"loss.focal_gamma": 2.0}),
-    "smoothed-labels": ("label smoothing .1", {"loss.label_smoothing": 0.1}),
+    "sequence": ("text: every token with its position", {"input.text_nodes": "sequence"}),
+    "learning-rate-3e-3": ("learning rate 3e-3", {"training.learning_rate": 3e-3}),
     "messages-among-features": ("FMP: two steps among the input nodes", {"model.feature_steps": 2}),
 }
-#: The same runs under their names in the tables of results. Of rows in order `lamp` is no committee: Reuters' committee
-#: of five has a file of its own.
-TABLED = {"default": "emb-fc", "five-parts": "lamp", "edgeless": "emb-el", "messages-among-features": "fmp-fc"}
+#: The same runs under their names in the tables of results. On serially correlated rows `lamp` is a single network, so
+#: Reuters' ensemble of five has a file of its own.
+TABLED = {"default": "emb-fc", "five-folds": "lamp", "edgeless": "emb-el", "messages-among-features": "fmp-fc"}
 
 
 def run_missing(dataset: str, names: list[str]) -> None:
     """Run what has no file yet."""
-    from lampnet import training
     from lampnet.experiments.material import open_material
     from lampnet.experiments.protocol import run
-    from lampnet.experiments.result_files import write_whole
+    from lampnet.experiments.result_files import write_json
     from lampnet.readers.sources import Source
 
     material = open_material(Source(data=dataset, on_bad_row="skip"), 0)
@@ -65,16 +63,13 @@ def run_missing(dataset: str, names: list[str]) -> None:
         path = FOLDER / f"{dataset}--{name}.json"
         if path.exists() or tabled(dataset, name).exists():
             continue
-        settings = {**BASE, **ABLATIONS[name][1]}
-        loss = {key.removeprefix("loss."): settings.pop(key) for key in list(settings) if key.startswith("loss.")}
-        with mock.patch.object(training, "lamp_loss", partial(training.lamp_loss, **loss)):
-            result = run("lamp", material, settings=settings) | {"ablation": name}
-        write_whole(path, json.dumps(result, indent=1, allow_nan=False) + "\n")
+        result = run("lamp", material, settings={**BASE, **ABLATIONS[name][1]}) | {"ablation": name}
+        write_json(path, result)
         print(f"{dataset} {name}: example-F1 {result['best']['example_f1']:.4f}", flush=True)
 
 
 def tabled(dataset: str, name: str) -> Path:
-    """Where `lampnet reproduce` keeps the very same run; a path that does not exist where it has none."""
+    """Where `lampnet reproduce` stores the same run; a path that does not exist where it has none."""
     return RESULTS / f"{dataset}--{TABLED.get(name, 'none')}--seed0.json"
 
 
@@ -90,17 +85,19 @@ def page() -> str:
     lines = [
         "# What each part is worth",
         "",
-        "Made by `benchmarks/ablations.py`: a single network of the default recipe with one part changed, and",
-        "committees of such networks, on the same labelled and test rows, with the same seed. Scores under the",
-        "decision that was best for each on rows that were not learned from: first on these rows, by which choices",
-        "were made (all labelled rows for a committee, else the",
-        "validation rows, so that the two cannot be compared), then on the test rows. Differences below about half a",
-        "point are within the noise of one seed; minutes are by the clock of a shared machine. Headline scores with",
-        "several seeds are in [results.md](results.md). The default is a committee of five; on Reuters, whose rows",
-        "come in order, a single network.",
+        "`benchmarks/ablations.py` writes this page from the files in `results/ablations/`. Each row is a single",
+        "network of the default recipe with one part changed, or an ensemble of such networks, on the same labelled",
+        "and test rows and with the same seed. The default is an ensemble of five; on Reuters, whose rows are serially",
+        "correlated, it is a single network.",
+        "",
+        "Scores are those of the best decision rule for each metric, chosen on held-out rows. Choices were made by the",
+        "scores on the held-out rows, which come first: the validation rows of a single network, all labelled rows of",
+        "an ensemble, so the two are not comparable with each other. Differences below about half a point are within",
+        "the noise of one seed. Minutes are wall-clock time on a shared machine. Scores over several seeds are in",
+        "[results.md](results.md).",
     ]
     for dataset in sorted({path.name.partition("--")[0] for path in FOLDER.glob("*.json")}):
-        lines += ["", f"## {dataset}", "", "| | not learned from | | | test | | | | | |"]
+        lines += ["", f"## {dataset}", "", "| | held-out | | | test | | | | | |"]
         lines += ["|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"]
         heads = ["ebF1", "miF1", "maF1", "ebF1", "miF1", "maF1", "ACC", "maAUC", "minutes"]
         lines += ["| **what is different** | " + " | ".join(f"**{head}**" for head in heads) + " |"]

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from gallery import ROOT, SEED, trained
 
+from gallery import ROOT, SEED, trained
 from lampnet.evaluation.metrics import five_metrics
 from lampnet.explain.explanation import RowAttention, decision_rule, explain, recorded_batches
 from lampnet.explain.faithfulness import measure

@@ -31,16 +31,16 @@ from lampnet.config import Config
 from lampnet.evaluation.metrics import five_metrics
 from lampnet.experiments.machine import machine
 from lampnet.experiments.material import Material, open_material
-from lampnet.experiments.other_tools_section import FOLDER
 from lampnet.experiments.protocol import run
 from lampnet.experiments.result_files import file_name, write_result
 from lampnet.experiments.systems import SYSTEMS, System
 from lampnet.readers.sources import Source
+from pages.other_tools_section import FOLDER
 
 RESULTS = Path(__file__).parent.parent / "results"
 #: Where features are sparse, the rows that both tools are made for.
 DATASETS = ("bibtex", "reuters21578", "delicious", "corel5k", "goemotions", "imdb")
-STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+C_GRID = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class NapkinXC:
@@ -57,8 +57,9 @@ class NapkinXC:
             self._learn(X, Y, C)
             return mean_f1(Y_valid, self.predict_proba(X_valid))
 
-        self.C_ = climb(score, STRENGTHS, start=10.0) if self.C is None else self.C
-        self._learn(X, Y, self.C_)
+        best = climb(score, C_GRID, start=10.0) if self.C is None else self.C
+        self.tuned_ = {"C": best}
+        self._learn(X, Y, best)
         return self
 
     def _learn(self, X: sparse.csr_matrix, Y: np.ndarray, C: float) -> None:
@@ -90,7 +91,7 @@ def napkinxc(material: Material) -> dict[str, Any]:
     """By the code path of every baseline: lampnet's decisions, cross-fitted."""
     REGISTRY["napkinxc"] = _NapkinEntry("napkinXC, three label trees", "", "", "features")
     SYSTEMS["napkinxc"] = System("napkinxc", REGISTRY["napkinxc"].title)
-    return run("napkinxc", material, say=print)
+    return run("napkinxc", material, log=print)
 
 
 class _Labels(sparse.csc_matrix):
@@ -117,7 +118,7 @@ def libmultilabel(material: Material) -> dict[str, Any]:
 
     print("LibMultiLabel: fitting")
     began = time.perf_counter()
-    C = climb(score, STRENGTHS, start=1.0)
+    C = climb(score, C_GRID, start=1.0)
     np.random.seed(material.seed)  # noqa: NPY002 - its folds are drawn from NumPy's global state
     X, Y = vstack_features([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
     model = train_thresholding(_Labels(Y), X, options=_options(C), verbose=False)
@@ -129,7 +130,7 @@ def libmultilabel(material: Material) -> dict[str, Any]:
         "dataset": material.name,
         "seed": material.seed,
         "machine": machine(),
-        "data": material.facts(),
+        "data": material.metadata(),
         "finished": True,
         "config": {"tuned": {"C": C}},
         "minutes": {"fit": round(minutes, 4)},

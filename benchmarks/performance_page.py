@@ -9,7 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from performance_targets import (
+from bench.flops import attention_flops, forward_flops
+from lampnet.config import ModelConfig
+from pages.performance_targets import (
     LEAST_GAIN,
     MOST_LOST,
     candidate_verdicts,
@@ -18,9 +20,6 @@ from performance_targets import (
     table,
     target_section,
 )
-
-from lampnet.config import ModelConfig
-from lampnet.experiments.flops import attention_flops, forward_flops
 
 DOCS = Path(__file__).parent.parent / "docs"
 PLOTS = "![labels](growth_labels.svg)\n![nodes](growth_nodes.svg)"

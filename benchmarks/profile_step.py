@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from bench.networks import SHAPES, lamp, prediction, random_batch, training_step
 from lampnet.config import ModelConfig
-from lampnet.experiments.bench_networks import SHAPES, lamp, prediction, random_batch, training_step
 from lampnet.model.kernels.int8 import quantised
 from lampnet.model.kernels.prediction_layout import prepared
 from lampnet.runtime.allocator import keep_memory

@@ -2,8 +2,7 @@
 
     python benchmarks/readme_scores.py [--check]
 
-Everything between the two marks is written anew; with --check nothing is written, and a table that says something else
-than the results is an error.
+Replaces everything between the two marks; with --check it writes nothing and fails where the table is out of date.
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ import sys
 from pathlib import Path
 
 from lampnet.experiments.reproduce import SEEDS
-from lampnet.experiments.result_files import Summary, read_results, table, write_whole
-from lampnet.experiments.results_page import dataset_title
-from lampnet.experiments.targets import best_baseline
+from lampnet.experiments.result_files import read_results
+from pages.results import dataset_title
+from pages.summary import Summary, table
+from pages.targets import best_baseline
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -24,13 +24,13 @@ F1 = {"example_f1": "example-F1", "micro_f1": "micro-F1", "macro_f1": "macro-F1"
 
 
 def scores_table(summary: Summary) -> str:
-    """One line a data set: LaMP's score, in bold where it is the highest, and the best other method's beside it."""
+    """One line per data set: LaMP's score, in bold where it is the highest, and the best baseline's beside it."""
     rows = []
     for dataset in (name for name in SEEDS if summary.runs(name, "lamp")):
-        facts, minutes = summary.runs(dataset, "lamp")[0]["data"], summary.minutes(dataset, "lamp")
+        data, minutes = summary.runs(dataset, "lamp")[0]["data"], summary.minutes(dataset, "lamp")
         assert minutes is not None
         cells = [_beside(summary, dataset, score) for score in F1]
-        rows.append([dataset_title(dataset), f"{facts['labels']}", *cells, f"{minutes.mean:.1f}"])
+        rows.append([dataset_title(dataset), f"{data['labels']}", *cells, f"{minutes.mean:.1f}"])
     return table(["data", "labels", *F1.values(), "minutes"], rows)
 
 
@@ -61,9 +61,9 @@ def main() -> None:
     page = README.read_text(encoding="utf-8")
     wanted = with_table(page, scores_table(Summary(read_results(ROOT / "results"))))
     if given.check and page != wanted:
-        sys.exit("README.md tells other scores than results/; run benchmarks/readme_scores.py")
+        sys.exit("README.md and results/ disagree; run benchmarks/readme_scores.py")
     if not given.check:
-        write_whole(README, wanted)
+        README.write_text(wanted, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ import tempfile
 from pathlib import Path
 
 import torch
-from gallery import ROOT, SEED, trained
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
+from gallery import ROOT, SEED, trained
 from lampnet.explain.explanation import explain
 from lampnet.explain.faithfulness import measure
 from lampnet.explain.report.page import write_report

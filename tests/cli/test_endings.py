@@ -16,7 +16,7 @@ from lampnet_command import texts, write_jsonl
 
 from lampnet.experiments.compare import compare
 from lampnet.experiments.material import open_material
-from lampnet.experiments.tune import tune
+from lampnet.experiments.tune import Search, tune
 from lampnet.training.trainer import Stopped
 
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -79,7 +79,7 @@ def test_a_comparison_is_stopped_in_any_method(tmp_path: Path, number: signal.Si
     before = signal.getsignal(number)
     results: list[dict[str, object]] = []
     with pytest.raises(Stopped) as stopped:
-        compare(material, ["constant", "svm"], say=on_words("SVM: fitting", number), done=results.append)
+        compare(material, ["constant", "svm"], log=on_words("SVM: fitting", number), done=results.append)
     assert stopped.value.signal_number == number
     assert [result["system"] for result in results] == ["constant"]
     assert signal.getsignal(number) is before
@@ -115,7 +115,7 @@ def test_a_search_is_stopped_between_trials_and_goes_on(tmp_path: Path, number: 
 
     splits = load_data(str(write_jsonl(tmp_path / "rows.jsonl", texts(60))))
     with pytest.raises(Stopped) as stopped:
-        tune(splits, tmp_path / "search", trials=2, settings=FIXED, say=on_words("trial 1:", number))
+        tune(splits, tmp_path / "search", Search(trials=2), FIXED, on_words("trial 1:", number))
     assert stopped.value.signal_number == number
     assert json.loads((tmp_path / "search" / "best.json").read_text())["trials"] == 1
-    assert tune(splits, tmp_path / "search", trials=2, settings=FIXED).trials == 2
+    assert tune(splits, tmp_path / "search", Search(trials=2), FIXED).trials == 2

@@ -32,6 +32,22 @@ def test_run_resume_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert page.read_text() != text
 
 
+def test_outside_a_clone_results_are_written_but_no_page(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lampnet.cli.clone.benchmarks_folder", lambda: None)
+    out, page = tmp_path / "results", tmp_path / "results.md"
+    where = ["--out", str(out), "--page", str(page)]
+    assert run(["reproduce", "--dataset", "digits", "--model", "constant", "--seeds", "1", *where]) == 0
+    assert "in a clone of the repository only" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*.*")] == ["digits--constant--seed0.json"]
+    for command in (["reproduce", "--page-only", *where], ["bench", "--quick"]):
+        assert run(command) == 2
+        message = capsys.readouterr().err
+        assert "a clone of the repository" in message
+        assert message.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

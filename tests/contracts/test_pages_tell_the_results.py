@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lampnet.experiments.results_page import write_page
+from pages.results import write_page
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
@@ -15,8 +15,8 @@ DOCS = ROOT / "docs"
 def test_the_results_page_is_written_from_the_result_files(tmp_path: Path) -> None:
     page = tmp_path / "results.md"
     write_page(ROOT / "results", page, DOCS / "research-notes.md")
-    told = (DOCS / "results.md").read_text(encoding="utf-8")
-    assert page.read_text(encoding="utf-8") == told, "run `lampnet reproduce --page-only`"
+    stored = (DOCS / "results.md").read_text(encoding="utf-8")
+    assert page.read_text(encoding="utf-8") == stored, "run `lampnet reproduce --page-only`"
 
 
 @pytest.mark.parametrize("script", ["readme_scores.py", "ablations.py"])

@@ -1,10 +1,11 @@
-"""What lampnet is compared with, each behind the same two calls.
+"""The baselines that lampnet is compared with, all with the same interface.
 
-    model.fit(X, Y, X_valid=None, Y_valid=None)    Y is (n, L), 1, 0 or NaN (unknown: left out for that label)
+    model.fit(X, Y, X_valid=None, Y_valid=None)    Y is (n, L): 1, 0 or NaN (unknown, ignored for that label)
     model.predict_proba(X)                         float (n, L)
+    model.tuned_                                   the settings that `fit` chose
 
 X is a matrix of features, CSR or dense (`input == "features"`), or `NodeRows` (`input == "nodes"`).
-Settings that need tuning are tuned on the validation rows, or on a tenth of the training rows without them.
+Settings are tuned on the validation rows or, without them, on a tenth of the training rows.
 
 >>> list(REGISTRY)
 ['constant', 'logistic', 'svm', 'chain', 'mlknn', 'forest', 'mlp', 'seq2seq']
@@ -24,7 +25,12 @@ from lampnet.errors import ConfigError, did_you_mean
 
 
 class Baseline(Protocol):
-    """Anything that learns label probabilities from rows."""
+    """Anything that learns label probabilities from rows.
+
+    tuned_  settings that `fit` chose, for fitting again on other rows
+    """
+
+    tuned_: dict[str, Any]
 
     def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> Baseline: ...
 
@@ -36,7 +42,7 @@ class Entry:
     """Where a baseline lives and what it takes.
 
     input          "features": CSR or dense matrix; "nodes": NodeRows
-    predicts_sets  it has `predict(X)`, label sets of its own that need no threshold
+    predicts_sets  it has `predict(X)`, which gives label sets without a threshold
     """
 
     title: str
@@ -46,12 +52,12 @@ class Entry:
     predicts_sets: bool = False
 
     def make(self, **settings: Any) -> Any:
-        """A fresh one; its file is imported only now."""
+        """A new instance; its module is imported only now."""
         return getattr(import_module(f"{__name__}.{self.module}"), self.name)(**settings)
 
 
 REGISTRY: dict[str, Entry] = {
-    "constant": Entry("label priors", "constant", "LabelFrequencies", "features"),
+    "constant": Entry("label priors", "constant", "LabelPriors", "features"),
     "logistic": Entry("one-vs-rest logistic regression", "linear", "OneVsRestLogistic", "features"),
     "svm": Entry("one-vs-rest linear SVM", "linear", "OneVsRestSVM", "features"),
     "chain": Entry("classifier chain", "chain", "ClassifierChain", "features"),

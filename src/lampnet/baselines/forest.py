@@ -1,14 +1,14 @@
-"""Random forest: one forest for all labels, or one a label where some are unknown."""
+"""Random forest: one forest for all labels, or one per label where some labels are unknown."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from lampnet.baselines.rows import check_features, check_labels
 
-#: Numbers that all leaves together may hold; trees are cut where many labels would need more.
+#: Numbers that all leaves together may hold; with many labels, trees get fewer leaves.
 _MOST_NUMBERS = 120_000_000
 
 
@@ -21,6 +21,8 @@ class Forest:
     >>> Forest(trees=10).fit(X, Y).predict_proba(np.array([[-1.5], [1.5]])).round().tolist()
     [[0.0, 1.0], [1.0, 1.0]]
     """
+
+    tuned_: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, trees: int = 100, min_samples_leaf: int = 1, jobs: int | None = None, seed: int = 0) -> None:
         self.trees = trees

@@ -1,33 +1,34 @@
-"""One linear model for each label: logistic regression and linear SVM, as people run them with scikit-learn.
+"""One linear model per label: logistic regression and linear SVM, as scikit-learn users run them.
 
-The strength of regularisation is tuned on validation rows. Sparse features are taken as they are (tf-idf);
-dense ones are standardised on the training rows, unless they are mostly zeros.
+C is tuned on validation rows. Sparse features are used as they are (tf-idf); dense ones are standardised on the
+training rows, unless they are mostly zeros.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.special import expit, logit
 
 from lampnet.baselines.rows import check_features, check_labels, held_out_tenth
-from lampnet.baselines.tuning import STRENGTHS, climb, mean_f1
+from lampnet.baselines.tuning import C_GRID, climb, mean_f1
 
 MOSTLY_ZEROS = 0.25
 
 
 class OneVsRestLogistic:
-    """liblinear's logistic regression for every label; `C=None` tunes it.
+    """liblinear's logistic regression for each label; `C=None` tunes it.
 
     >>> X, Y = np.array([[-2.0], [-1.0], [1.0], [2.0]] * 5), np.array([[0, 1], [0, 1], [1, 1], [1, 1]] * 5)
     >>> (OneVsRestLogistic(C=1.0).fit(X, Y).predict_proba(np.array([[-1.5], [1.5]])) > 0.5).astype(int).tolist()
     [[0, 1], [1, 1]]
     """
 
-    scores_are_log_odds: ClassVar[bool] = True
+    #: slope and shift from scores to log-odds; None where `fit` chooses them
+    sigmoid: tuple[float, float] | None = (1.0, 0.0)
 
     def __init__(self, C: float | None = None, seed: int = 0) -> None:
         self.C = C
@@ -38,8 +39,8 @@ class OneVsRestLogistic:
         self.mean_, self.spread_ = _standards(X)
         X = self._standardised(X)
         train_X, train_Y = X, Y
-        drawn = X_valid is None or Y_valid is None
-        if drawn:
+        sampled = X_valid is None or Y_valid is None
+        if sampled:
             learn, tune = held_out_tenth(len(Y), self.seed)
             train_X, train_Y, valid_X, valid_Y = X[learn], Y[learn], X[tune], Y[tune]
         else:
@@ -50,20 +51,21 @@ class OneVsRestLogistic:
         def score(C: float) -> float:
             weights, intercepts = self._fit_labels(train_X, train_Y, C)
             scores = self._scores(valid_X, weights, intercepts)
-            sigmoid = (1.0, 0.0) if self.scores_are_log_odds else platt(scores, valid_Y)
+            sigmoid = self.sigmoid or platt(scores, valid_Y)
             fitted[C] = weights, intercepts, sigmoid
             return mean_f1(valid_Y, expit(sigmoid[0] * scores + sigmoid[1]))
 
         if self.C is not None:
             self.C_ = float(self.C)
-            if not self.scores_are_log_odds or not drawn:
+            if self.sigmoid is None:
                 score(self.C_)
         else:
-            # Standardised numbers need a stronger hand than tf-idf, and take long without it.
+            # Standardised numbers need stronger regularisation than tf-idf, and converge slowly without it.
             usual = 3.0 if sparse.issparse(X) else 0.03
-            self.C_ = climb(score, STRENGTHS, usual) if np.isfinite(valid_Y).any() else usual
-        self.sigmoid_ = fitted[self.C_][2] if self.C_ in fitted else (1.0, 0.0)
-        if drawn or self.C_ not in fitted:
+            self.C_ = climb(score, C_GRID, usual) if np.isfinite(valid_Y).any() else usual
+        self.sigmoid_ = fitted[self.C_][2] if self.C_ in fitted else self.sigmoid or (1.0, 0.0)
+        self.tuned_: dict[str, Any] = {"C": self.C_}
+        if sampled or self.C_ not in fitted:
             self.weights_, self.intercepts_ = self._fit_labels(X, Y, self.C_)
         else:
             self.weights_, self.intercepts_ = fitted[self.C_][:2]
@@ -100,9 +102,19 @@ class OneVsRestLogistic:
 
 
 class OneVsRestSVM(OneVsRestLogistic):
-    """Linear SVM for every label; one sigmoid for all labels, fitted on validation rows, makes probabilities."""
+    """Linear SVM for each label; one sigmoid for all labels, fitted on validation rows, gives probabilities.
 
-    scores_are_log_odds: ClassVar[bool] = False
+    sigmoid  its slope and shift; by default fitted
+    """
+
+    def __init__(self, C: float | None = None, seed: int = 0, sigmoid: tuple[float, float] | None = None) -> None:
+        super().__init__(C, seed)
+        self.sigmoid = sigmoid
+
+    def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> Any:
+        super().fit(X, Y, X_valid, Y_valid)
+        self.tuned_["sigmoid"] = self.sigmoid_
+        return self
 
     def _estimator(self, C: float) -> Any:
         from sklearn.svm import LinearSVC
@@ -121,7 +133,7 @@ def fit_one_label(X: Any, y: np.ndarray, estimator: Any) -> tuple[np.ndarray, fl
     if positives in (0.0, float(len(y))):  # liblinear needs two classes
         return np.zeros(X.shape[1]), float(logit((positives + 0.5) / (len(y) + 1.0)))
     with warnings.catch_warnings():
-        # A label that has not fully converged is still the model a user gets; its score tells.
+        # A label that has not fully converged still gives the model that a user would get.
         warnings.simplefilter("ignore", ConvergenceWarning)
         estimator.fit(X, y)
     return estimator.coef_[0], float(estimator.intercept_[0])
@@ -136,12 +148,12 @@ def platt(scores: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
     if not known.any() or truth.min() == truth.max():
         return 1.0, 0.0
     model = LogisticRegression(C=1e6).fit(scores[known][:, None], truth)
-    # A falling sigmoid would turn the ranking round, which few noisy rows must not do.
+    # A falling sigmoid would reverse the ranking, which a few noisy rows must not do.
     return max(float(model.coef_[0, 0]), 1e-3), float(model.intercept_[0])
 
 
 def _sparse_where_empty(X: Any) -> Any:
-    """Fingerprints and the like, mostly zeros, are taken as they are: dense, liblinear needs minutes a label."""
+    """Mostly zeros, such as fingerprints, become sparse: on dense ones liblinear takes minutes per label."""
     return sparse.csr_matrix(X) if not sparse.issparse(X) and np.mean(X != 0) < MOSTLY_ZEROS else X
 
 

@@ -1,4 +1,4 @@
-"""ML-kNN (Zhang & Zhou 2007): how many of a row's neighbours have a label, and what that has meant before."""
+"""ML-kNN (Zhang & Zhou 2007): the probability of a label given how many of a row's neighbours have it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class MLkNN:
         return self._learn(X, Y, best)
 
     def _learn(self, X: Any, Y: np.ndarray, k: int, near: np.ndarray | None = None) -> MLkNN:
-        self.X_, self.k_ = X, k
+        self.X_, self.k_, self.tuned_ = X, k, {"k": k}
         known = ~np.isnan(Y)
         self.positive_ = (Y == 1).astype(np.float32)
         near = nearest(X, X, k, skip_self=True) if near is None else near[:, :k]
@@ -86,7 +86,7 @@ class MLkNN:
 
 
 def nearest(X: Any, base: Any, k: int, skip_self: bool = False) -> np.ndarray:
-    """Numbers of the k rows of `base` nearest to each row of X, nearest first, int (n, k); -1 where too few."""
+    """Indices of the k rows of `base` nearest to each row of X, nearest first, int (n, k); -1 where too few."""
     n, m = X.shape[0], base.shape[0]
     out = np.full((n, k), -1, dtype=np.int64)
     found = min(k, m - 1 if skip_self else m)

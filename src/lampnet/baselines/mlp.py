@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, mean_of_nodes, train
+from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, mean_of_nodes, train
 from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.baselines.tuning import mean_f1
 from lampnet.data.label_priors import label_priors
 from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.inference.logits import sorted_batches
 from lampnet.training.loss import lamp_loss
 
 
@@ -34,9 +35,11 @@ class _Network(nn.Module):
 class EmbeddingMLP:
     """Predicts all labels at once, independently of each other; trained with binary cross-entropy.
 
-    `embedding` makes the nodes' vectors (an encoder's `embedding`); without it, one is made from the node
-    numbers of the training rows.
+    `embedding` makes the nodes' vectors (an encoder's `embedding`); without it, every node id of the training
+    rows gets one vector.
     """
+
+    tuned_: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self,
@@ -92,12 +95,7 @@ class EmbeddingMLP:
                 loss_of,
                 validate,
                 X.lengths(),
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                patience=self.patience,
-                time_budget=self.time_budget,
-                seed=self.seed,
+                self,
             )
         return self
 
@@ -105,6 +103,6 @@ class EmbeddingMLP:
         self.network_.eval()
         proba = np.zeros((len(X), self.n_labels_))
         with torch.inference_mode():
-            for index in batches_by_length(X.lengths(), 256, None):
+            for index in sorted_batches(X.lengths(), 256):
                 proba[index] = torch.sigmoid(self.network_(X.batch(index))).numpy()
         return proba

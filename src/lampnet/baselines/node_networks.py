@@ -1,10 +1,10 @@
-"""What the two neural baselines share: vectors for nodes, and a plain training loop."""
+"""Shared by the two neural baselines: vectors for nodes, and a plain training loop."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ MakeEmbedding = Callable[[int], nn.Module]
 
 
 class PlainEmbedding(nn.Module):
-    """A vector for every node number, times its value; a linear layer for nodes that are numbers themselves."""
+    """One vector per node id, times the node's value; a linear layer for nodes that are vectors."""
 
     def __init__(self, rows: NodeRows, width: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class PlainEmbedding(nn.Module):
         present_BS = batch.present_BS
         z: Tensor | None = None
         if self.vectors is not None and batch.ids_BS is not None:
-            present_BS = present_BS & (batch.ids_BS < self.n_ids)  # a number never seen in training has no vector
+            present_BS = present_BS & (batch.ids_BS < self.n_ids)  # ids that are new have no vector
             z = self.vectors(batch.ids_BS.clamp(max=max(0, self.n_ids - 1)))
             if batch.values_BS is not None:
                 z = z * batch.values_BS.unsqueeze(-1)
@@ -50,11 +50,8 @@ def mean_of_nodes(z_BSD: Tensor, present_BS: Tensor) -> Tensor:
     return kept.sum(dim=1) / weight_BS1.sum(dim=1).clamp(min=1.0)
 
 
-def batches_by_length(lengths: np.ndarray, size: int, rng: np.random.Generator | None) -> list[np.ndarray]:
-    """Row numbers in batches of similar length; with a generator the order is random within and between."""
-    if rng is None:
-        order = np.argsort(lengths, kind="stable")
-        return [order[i : i + size] for i in range(0, len(order), size)]
+def shuffled_batches(lengths: np.ndarray, size: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Row indices in batches of similar length, in random order."""
     order = rng.permutation(len(lengths))
     # Shuffled first, then sorted inside pools of many batches: little padding, and never the same batch twice.
     pool = size * 50
@@ -67,29 +64,34 @@ def batches_by_length(lengths: np.ndarray, size: int, rng: np.random.Generator |
     return [batches[i] for i in rng.permutation(len(batches))]
 
 
+class Training(Protocol):
+    """The settings of the training loop, which both baselines have as attributes."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    patience: int
+    time_budget: float
+    seed: int
+
+
 def train(
     network: nn.Module,
     loss_of: Callable[[np.ndarray], Tensor],
     validate: Callable[[], float],
     lengths: np.ndarray,
-    *,
-    epochs: int,
-    batch_size: int,
-    learning_rate: float,
-    patience: int,
-    time_budget: float,
-    seed: int,
+    settings: Training,
 ) -> list[dict[str, float]]:
     """Adam until `validate` (higher is better) no longer rises; the best epoch's weights are kept."""
-    rng = np.random.default_rng(seed)
-    optimizer = torch.optim.Adam(network.parameters(), lr=learning_rate)
+    rng = np.random.default_rng(settings.seed)
+    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
     best_score, best_state, since = -np.inf, _copy(network), 0
     history: list[dict[str, float]] = []
     began = time.monotonic()
-    for epoch in range(epochs):
+    for epoch in range(settings.epochs):
         network.train()
         total, count = 0.0, 0
-        for index in batches_by_length(lengths, batch_size, rng):
+        for index in shuffled_batches(lengths, settings.batch_size, rng):
             loss = loss_of(index)
             if not torch.isfinite(loss):
                 raise TrainingDiverged(f"the loss became {loss.item()} in epoch {epoch + 1}; lower the learning rate")
@@ -106,7 +108,8 @@ def train(
             best_score, best_state, since = score, _copy(network), 0
         else:
             since += 1
-        if since >= patience or (time_budget and time.monotonic() - began > time_budget):
+        out_of_time = settings.time_budget and time.monotonic() - began > settings.time_budget
+        if since >= settings.patience or out_of_time:
             break
     network.load_state_dict(best_state)
     network.eval()

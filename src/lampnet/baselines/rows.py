@@ -1,4 +1,4 @@
-"""Checks and splits of rows that all baselines share."""
+"""Checks and splits of rows, shared by all baselines."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ def check_labels(X: Any, Y: Any) -> np.ndarray:
     if dense.ndim != 2 or len(dense) != n:
         raise DataError(f"{n} rows came with labels of shape {dense.shape}; give one row of labels for each row")
     if not n or not dense.shape[1]:
-        raise DataError(
-            f"labels of shape {dense.shape} hold nothing to learn from; give at least one row and one label"
-        )
+        raise DataError(f"labels of shape {dense.shape} are empty; give at least one row and one label")
     if not np.all((dense == 0) | (dense == 1) | np.isnan(dense)):
         raise DataError("labels must be 0, 1 or NaN (unknown)")
     return dense
@@ -42,7 +40,12 @@ def check_features(X: Any) -> Any:
     return X
 
 
+def label_shares(Y: np.ndarray) -> np.ndarray:
+    """The share of the known rows that have each label, float (L,); not smoothed, 0 where nothing is known."""
+    return np.asarray(np.nansum(Y, axis=0) / np.maximum((~np.isnan(Y)).sum(axis=0), 1))
+
+
 def held_out_tenth(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers to learn from and to tune on; with a single row both are that row."""
+    """Indices of the rows to fit on and of the rows to tune on; a single row is used for both."""
     learn, tune = held_out(n, max(1, n // 10), seed)
     return (learn, tune) if n > 1 else (tune, tune)

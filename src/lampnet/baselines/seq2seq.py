@@ -1,6 +1,6 @@
-"""RNN Seq2Seq (Nam et al. 2017): reads the input, then names the positive labels one by one until "stop".
+"""RNN Seq2Seq (Nam et al. 2017): encodes the input, then decodes the positive labels one by one until "stop".
 
-A bidirectional GRU over the input nodes, a GRU over the labels named so far with attention to the input
+A bidirectional GRU over the input nodes, a GRU over the labels decoded so far with attention to the input
 (Luong et al. 2015), labels in the order of their training frequency, beam search when predicting.
 
 Axes: B rows, S input nodes, T labels of a sequence, K beams, L labels, D width.
@@ -8,22 +8,23 @@ Axes: B rows, S input nodes, T labels of a sequence, K beams, L labels, D width.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, batches_by_length, train
+from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, train
 from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.errors import ConfigError
+from lampnet.inference.logits import sorted_batches
 
 
 class _Network(nn.Module):
     def __init__(self, embedding: nn.Module, width: int, n_labels: int, dropout: float) -> None:
         super().__init__()
-        self.n_labels = n_labels  # also the number of "stop"; "start" is the next
+        self.n_labels = n_labels  # also the index of "stop"; "start" is the next
         self.embedding = embedding
         self.dropout = nn.Dropout(dropout)
         self.encoder = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
@@ -33,28 +34,28 @@ class _Network(nn.Module):
         self.combine = nn.Linear(2 * width, width)
         self.readout = nn.Linear(width, n_labels + 1)
 
-    def read(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor]:
+    def encode(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor]:
         """Encoded nodes (B, S, D), which are there (B, S), and the decoder's first state (1, B, D)."""
         z_BSD, present_BS, _ = self.embedding(batch)
         # Nodes that are there move to the front: packed sequences know lengths, not gaps.
         order = torch.argsort(present_BS.to(torch.int8), dim=1, descending=True, stable=True)
         z_BSD = torch.gather(z_BSD, 1, order.unsqueeze(-1).expand_as(z_BSD))
         lengths = present_BS.sum(dim=1)
-        # A row without nodes reads one zero vector.
+        # A row without nodes is encoded as one zero vector.
         z_BSD = torch.where((lengths == 0)[:, None, None], torch.zeros_like(z_BSD), z_BSD)
         packed = nn.utils.rnn.pack_padded_sequence(
             self.dropout(z_BSD), lengths.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
         )
         encoded, last = self.encoder(packed)
         memory_BSD, _ = nn.utils.rnn.pad_packed_sequence(encoded, batch_first=True, total_length=z_BSD.shape[1])
-        there_BS = torch.arange(z_BSD.shape[1]) < lengths.clamp(min=1)[:, None]
-        return memory_BSD, there_BS, torch.cat([last[0], last[1]], dim=-1).unsqueeze(0)
+        present_BS = torch.arange(z_BSD.shape[1]) < lengths.clamp(min=1)[:, None]
+        return memory_BSD, present_BS, torch.cat([last[0], last[1]], dim=-1).unsqueeze(0)
 
-    def speak(self, named_BT: Tensor, state: Tensor, memory_BSD: Tensor, there_BS: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities (B, T, L + 1) of the next label after each named one, and the new state."""
-        hidden_BTD, state = self.decoder(self.dropout(self.labels(named_BT)), state)
+    def decode(self, labels_BT: Tensor, state: Tensor, memory_BSD: Tensor, present_BS: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (B, T, L + 1) of the next label after each given one, and the new state."""
+        hidden_BTD, state = self.decoder(self.dropout(self.labels(labels_BT)), state)
         scores_BTS = self.attend(hidden_BTD) @ memory_BSD.transpose(1, 2)
-        weights_BTS = torch.softmax(scores_BTS.masked_fill(~there_BS.unsqueeze(1), -torch.inf), dim=-1)
+        weights_BTS = torch.softmax(scores_BTS.masked_fill(~present_BS.unsqueeze(1), -torch.inf), dim=-1)
         mixed_BTD = torch.tanh(self.combine(torch.cat([hidden_BTD, weights_BTS @ memory_BSD], dim=-1)))
         return torch.log_softmax(self.readout(self.dropout(mixed_BTD)), dim=-1), state
 
@@ -62,8 +63,10 @@ class _Network(nn.Module):
 class Seq2Seq:
     """`predict` gives the label sets of the best beam; `predict_proba` the beams' shares of each label.
 
-    Unknown labels cannot be left out of a sequence; they are simply never named while training.
+    Unknown labels cannot be left out of a sequence; in training they count as absent.
     """
+
+    tuned_: ClassVar[dict[str, Any]] = {}
 
     def __init__(
         self,
@@ -100,11 +103,11 @@ class Seq2Seq:
             X, X_valid, Y, Y_valid = X.take(learn), X.take(tune), Y[learn], Y[tune]
         valid_rows = X_valid
         self.n_labels_ = Y.shape[1]
-        #: label numbers from frequent to rare, and the place of each in that order
+        #: label indices from frequent to rare
         self.order_ = np.argsort(-np.nansum(Y, axis=0), kind="stable")
-        spoken = self._sequences(Y)
-        valid_spoken = self._sequences(check_labels(X_valid, Y_valid))
-        self.longest_ = max(len(labels) for labels in spoken)
+        sequences = self._sequences(Y)
+        valid_sequences = self._sequences(check_labels(X_valid, Y_valid))
+        self.longest_ = max(len(labels) for labels in sequences)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             make: Any = self.embedding or (lambda width: PlainEmbedding(X, width))
@@ -112,22 +115,17 @@ class Seq2Seq:
 
             def validate() -> float:
                 total = sum(
-                    float(self._loss(valid_rows, valid_spoken, index)) * len(index)
-                    for index in batches_by_length(valid_rows.lengths(), 256, None)
+                    float(self._loss(valid_rows, valid_sequences, index)) * len(index)
+                    for index in sorted_batches(valid_rows.lengths(), 256)
                 )
                 return -total / max(1, len(valid_rows))
 
             self.history_ = train(
                 self.network_,
-                lambda index: self._loss(X, spoken, index),
+                lambda index: self._loss(X, sequences, index),
                 validate,
                 X.lengths(),
-                epochs=self.epochs,
-                batch_size=self.batch_size,
-                learning_rate=self.learning_rate,
-                patience=self.patience,
-                time_budget=self.time_budget,
-                seed=self.seed,
+                self,
             )
         return self
 
@@ -137,7 +135,7 @@ class Seq2Seq:
         return sets[:, 0]
 
     def predict_proba(self, X: NodeRows) -> np.ndarray:
-        """The share of the beams' probability that names each label, float (n, L)."""
+        """The share of the beams' probability that has each label, float (n, L)."""
         sets, shares = self._search(X)
         proba: np.ndarray = np.clip(np.einsum("nk,nkl->nl", shares, sets), 0.0, 1.0)
         return proba
@@ -146,16 +144,16 @@ class Seq2Seq:
         """The positive labels of each row in the order of frequency, then "stop"."""
         return [np.append(self.order_[row[self.order_] == 1], self.n_labels_) for row in Y]
 
-    def _loss(self, X: NodeRows, spoken: list[np.ndarray], index: np.ndarray) -> Tensor:
-        """Cross-entropy per named label, the true earlier labels being given."""
-        longest = max(len(spoken[i]) for i in index)
+    def _loss(self, X: NodeRows, sequences: list[np.ndarray], index: np.ndarray) -> Tensor:
+        """Cross-entropy per label, given the true earlier labels."""
+        longest = max(len(sequences[i]) for i in index)
         wanted = torch.full((len(index), longest), -1)
         for b, i in enumerate(index):
-            wanted[b, : len(spoken[i])] = torch.from_numpy(spoken[i])
+            wanted[b, : len(sequences[i])] = torch.from_numpy(sequences[i])
         start = torch.full((len(index), 1), self.n_labels_ + 1)
         named = torch.cat([start, wanted[:, :-1].clamp(min=0)], dim=1)
-        memory, there, state = self.network_.read(X.batch(index))
-        log_p, _ = self.network_.speak(named, state, memory, there)
+        memory, there, state = self.network_.encode(X.batch(index))
+        log_p, _ = self.network_.decode(named, state, memory, there)
         return nn.functional.nll_loss(log_p.flatten(0, 1), wanted.flatten(), ignore_index=-1)
 
     def _search(self, X: NodeRows) -> tuple[np.ndarray, np.ndarray]:
@@ -164,7 +162,7 @@ class Seq2Seq:
         shares = np.zeros((len(X), self.beams))
         self.network_.eval()
         with torch.inference_mode():
-            for index in batches_by_length(X.lengths(), 64, None):
+            for index in sorted_batches(X.lengths(), 64):
                 found, scores = self._beams(X.batch(index))
                 sets[index] = found.numpy()
                 shares[index] = torch.softmax(scores.double(), dim=1).numpy()
@@ -172,18 +170,18 @@ class Seq2Seq:
 
     def _beams(self, batch: NodeBatch) -> tuple[Tensor, Tensor]:
         K, L = self.beams, self.n_labels_
-        memory, there, state = (part for part in self.network_.read(batch))
+        memory, there, state = (part for part in self.network_.encode(batch))
         B = memory.shape[0]
         memory, there = memory.repeat_interleave(K, dim=0), there.repeat_interleave(K, dim=0)
         state = state.repeat_interleave(K, dim=1)
         named = torch.full((B * K, 1), L + 1)
         scores = torch.full((B, K), -torch.inf)
-        scores[:, 0] = 0.0  # all beams start alike; only one may go on
+        scores[:, 0] = 0.0  # all beams start equal; only one may continue
         taken = torch.zeros(B, K, L, dtype=torch.bool)
         done = torch.zeros(B, K, dtype=torch.bool)
         row = torch.arange(B)[:, None]
         for step in range(self.longest_ + 1):
-            log_p, state = self.network_.speak(named, state, memory, there)
+            log_p, state = self.network_.decode(named, state, memory, there)
             log_p = log_p[:, 0].view(B, K, L + 1)
             log_p[..., :L] = log_p[..., :L].masked_fill(taken | done.unsqueeze(-1), -torch.inf)
             log_p[..., L] = log_p[..., L].masked_fill(done, 0.0)

@@ -1,4 +1,4 @@
-"""How baselines choose a setting on validation rows."""
+"""How baselines tune a setting on validation rows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from lampnet.evaluation.choose_rules import choose_paper_thresholds
 from lampnet.evaluation.metrics import METRICS
 
-#: Inverse strengths of regularisation that linear models try.
-STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+#: The values of C, the inverse regularisation strength, that linear models try.
+C_GRID = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 
 def mean_f1(Y: np.ndarray, proba: np.ndarray) -> float:
@@ -19,7 +19,7 @@ def mean_f1(Y: np.ndarray, proba: np.ndarray) -> float:
     return float(np.mean([METRICS[m](Y, rules[m].apply(proba)) for m in ("example_f1", "micro_f1", "macro_f1")]))
 
 
-def climb(score: Callable[[float], float], grid: Sequence[float] = STRENGTHS, start: float = 3.0) -> float:
+def climb(score: Callable[[float], float], grid: Sequence[float] = C_GRID, start: float = 3.0) -> float:
     """The grid value uphill of `start`: from neighbour to neighbour while the score rises.
 
     >>> climb(lambda c: -abs(c - 30.0))
@@ -27,15 +27,15 @@ def climb(score: Callable[[float], float], grid: Sequence[float] = STRENGTHS, st
     """
     known: dict[int, float] = {}
 
-    def at(place: int) -> float:
-        if not 0 <= place < len(grid):
+    def at(index: int) -> float:
+        if not 0 <= index < len(grid):
             return -np.inf
-        if place not in known:
-            known[place] = score(grid[place])
-        return known[place]
+        if index not in known:
+            known[index] = score(grid[index])
+        return known[index]
 
-    place = list(grid).index(start)
-    step = 1 if at(place + 1) > at(place) else -1
-    while at(place + step) > at(place):
-        place += step
-    return grid[place]
+    index = list(grid).index(start)
+    step = 1 if at(index + 1) > at(index) else -1
+    while at(index + step) > at(index):
+        index += step
+    return grid[index]

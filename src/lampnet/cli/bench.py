@@ -1,4 +1,4 @@
-"""`lampnet bench`: how fast lampnet is here, as ratios taken in turns."""
+"""`lampnet bench`: the speed of lampnet on this machine, relative to other code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from lampnet.cli.clone import import_from_clone
+from lampnet.errors import ConfigError
 
 
 def command(
@@ -18,9 +21,13 @@ def command(
     threads: Annotated[int, typer.Option("--threads", min=1, help="Processor threads.")] = 1,
 ) -> None:
     """Measure speed and memory beside a plain torch network, Seq2Seq and linear models."""
-    from lampnet.experiments.bench import run
-
-    found = run(quick=quick, say=lambda sentence: typer.echo(sentence, err=as_json), threads=threads)
+    bench = import_from_clone("bench.run")
+    if bench is None:
+        raise ConfigError(
+            "lampnet bench runs from a clone of the repository, whose benchmarks/ folder is not installed; "
+            "clone it and install it with `make install`"
+        )
+    found = bench.run(quick=quick, log=lambda sentence: typer.echo(sentence, err=as_json), threads=threads)
     text = json.dumps(found, indent=1)
     if out is not None:
         out.write_text(text + "\n")

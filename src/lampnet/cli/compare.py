@@ -1,4 +1,4 @@
-"""`lampnet compare`: LaMP and what else a user could train, side by side."""
+"""`lampnet compare`: LaMP side by side with the methods a user could train instead."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from lampnet.cli.options import (
 )
 from lampnet.errors import ConfigError
 
-#: Characters that a table with everything needs.
+#: Characters that the whole table needs.
 WIDE = 120
 
 
@@ -32,7 +32,7 @@ def command(
         typer.Option("--methods", metavar="NAME,...", help="Which methods; `all` for every one.", show_default=False),
     ] = None,
     time_budget: Annotated[
-        str, typer.Option("--time-budget", metavar="10m", help="Time that each method may take to fit.")
+        str, typer.Option("--time-budget", metavar="10m", help="Time limit for fitting each method.")
     ] = "30m",
     decisions: Annotated[
         str,
@@ -40,7 +40,7 @@ def command(
             "--decisions", metavar="best|paper", help="Label sets by the best rule, or by the paper's 27 thresholds."
         ),
     ] = "best",
-    seed: Annotated[int, typer.Option("--seed", help="Draws splits, start and order.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of splits, initial weights and the order of rows.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,7 +57,7 @@ def command(
     text_column: TextColumn = None,
     label_columns: LabelColumns = None,
     on_bad_row: OnBadRow = "error",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while training.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while training.")] = False,
 ) -> int:
     """Train several methods on the same rows and say which is best, also when that is not LaMP."""
     from rich.console import Console
@@ -76,23 +76,23 @@ def command(
     budget, changes = seconds_of(time_budget), typed_settings(settings_of(settings))
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def say(sentence: str) -> None:
+    def log(sentence: str) -> None:
         if not quiet:
             aside.print(sentence, markup=False)
 
     source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
-    material = open_material(source, seed, say)
+    material = open_material(source, seed, log)
     results: list[dict[str, Any]] = []
     code = 0
     try:
-        compare(material, names, time_budget=budget, settings=changes, say=say, done=results.append)
+        compare(material, names, time_budget=budget, settings=changes, log=log, done=results.append)
     except Stopped as stopped:
         code = 128 + int(stopped.signal_number)
         aside.print(f"lampnet: stopped; {len(results)} of {len(names)} methods were finished", markup=False)
     if as_json:
         typer.echo(json.dumps({"results": results, "verdicts": verdicts(results, decisions)}))
         return code
-    rows = material.facts()["rows"]
+    rows = material.metadata()["rows"]
     title = f"{material.name}: {rows['train']} training, {rows['valid']} validation, {rows['test']} test rows"
     console = Console(soft_wrap=True)
     for table in comparison_tables(title, results, decisions, console.width):
@@ -103,7 +103,7 @@ def command(
 
 
 def typed_settings(settings: Mapping[str, str]) -> dict[str, Any]:
-    """Settings of baselines as numbers where they are; those of LaMP are read by its own settings.
+    """Settings of baselines as numbers where they are numbers; those of LaMP stay text, for its own parser.
 
     >>> typed_settings({"mlp.width": "64", "training.epochs": "2"})
     {'mlp.width': 64, 'training.epochs': '2'}
@@ -129,9 +129,9 @@ def _number(text: str) -> Any:
 def comparison_tables(
     title: str, results: Sequence[Mapping[str, Any]], decisions: str = "best", width: int = WIDE
 ) -> list[Any]:
-    """One row a method: scores, ranking, minutes and size; a star marks the best of each column.
+    """One row per method: scores, ranking, minutes and size; a star marks the best of each column.
 
-    Where the terminal is narrow the minutes and sizes go to a second table.
+    On a narrow terminal, minutes and sizes go to a second table.
     """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
@@ -148,14 +148,14 @@ def comparison_tables(
     costs = ("fit min", "predict s", "weights", "MB")
     wide = width >= WIDE
     first = table(title, [*SCORES.values(), *(costs if wide else ())])
-    second = first if wide else table("what they cost", costs)
+    second = first if wide else table("cost", costs)
     scores = {name: [score_of(row, name, decisions) for row in results] for name in SCORES}
     highest = {name: max((v for v in values if v is not None), default=None) for name, values in scores.items()}
-    for place, row in enumerate(results):
+    for index, row in enumerate(results):
         if not row["finished"]:
             first.add_row(row["system"], *["-"] * len(first.columns[1:]))
             continue
-        shown = [_score_cell(scores[name][place], highest[name]) for name in SCORES]
+        shown = [_score_cell(scores[name][index], highest[name]) for name in SCORES]
         minutes, size = row["minutes"], row["size"]
         cost = [f"{minutes['fit']:.2f}", f"{60 * minutes['predict']:.1f}"]
         cost += [f"{size['weights']:,}", f"{size['bytes'] / 1e6:.1f}"]

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from lampnet.cli.clone import import_from_clone
 from lampnet.cli.options import DataRoot, settings_of
 
 
@@ -25,7 +26,7 @@ def command(
         ),
     ] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", help="How many seeds a row; by default 1 to 5.", show_default=False)
+        int | None, typer.Option("--seeds", help="Seeds per row; by default 1 to 5.", show_default=False)
     ] = None,
     seed: Annotated[
         list[int] | None, typer.Option("--seed", help="Only this seed (may be repeated).", show_default=False)
@@ -33,9 +34,9 @@ def command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go.")] = Path("results"),
     page: Annotated[Path, typer.Option("--page", metavar="FILE", help="The page of tables.")] = Path("docs/results.md"),
     time_budget: Annotated[
-        str, typer.Option("--time-budget", metavar="60m", help="Time that each run may take to fit.")
+        str, typer.Option("--time-budget", metavar="60m", help="Time limit for fitting each run.")
     ] = "60m",
-    again: Annotated[bool, typer.Option("--again", help="Run what is there already, too.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Repeat runs that have a result, too.")] = False,
     page_only: Annotated[bool, typer.Option("--page-only", help="Run nothing; write the page from DIR.")] = False,
     speed: Annotated[bool, typer.Option("--speed", help="Measure the speed table instead.")] = False,
     settings: Annotated[
@@ -45,45 +46,53 @@ def command(
         ),
     ] = None,
     data_root: DataRoot = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while running.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while running.")] = False,
 ) -> int:
-    """Run what is missing of the paper's tables and write the page that shows them.
+    """Run the missing results of the paper's tables and write the page that shows them.
 
-    Results are files, DIR/DATASET--SYSTEM--seedK.json; those that are there are not run again, so a run that
-    was stopped goes on where it was.
+    Each result is a file, DIR/DATASET--SYSTEM--seedK.json. Existing results are not repeated, so a stopped run
+    continues where it was.
     """
+    from functools import partial
+
     from rich.console import Console
 
     from lampnet.cli.compare import typed_settings
     from lampnet.errors import ConfigError
-    from lampnet.experiments.reproduce import plan, reproduce
-    from lampnet.experiments.results_page import write_page
+    from lampnet.experiments.reproduce import open_named, plan, reproduce
     from lampnet.experiments.time_limit import stoppable
     from lampnet.runtime.durations import seconds_of
     from lampnet.training.trainer import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def say(sentence: str) -> None:
+    def log(sentence: str) -> None:
         if not quiet:
             aside.print(sentence, markup=False)
 
     changes = typed_settings(settings_of(settings))
+    results_page = import_from_clone("pages.results")
+    if page_only and results_page is None:
+        raise ConfigError("the page is written in a clone of the repository only; clone it and run this command there")
     if page_only and not out.is_dir():
         raise ConfigError(f"--out {out} is no folder of results, so {page} is left as it is; give the folder")
     if speed and not page_only:
         from lampnet.experiments.speed_table import measure_into
 
-        measure_into(out, dataset or (), data_root=data_root, settings=changes, say=say)
+        measure_into(out, dataset or (), data_root=data_root, settings=changes, log=log)
     elif not page_only:
         tasks = plan(dataset or (), model or (), seeds, seed or ())
         budget = seconds_of(time_budget)
         try:
             with stoppable():
-                reproduce(tasks, out, data_root=data_root, time_budget=budget, settings=changes, again=again, say=say)
+                open_data = partial(open_named, data_root=data_root)
+                reproduce(tasks, out, time_budget=budget, settings=changes, again=again, log=log, open_data=open_data)
         except Stopped as stopped:
-            aside.print("lampnet: stopped; the same command goes on with what is missing", markup=False)
+            aside.print("lampnet: stopped; run the same command to continue", markup=False)
             return 128 + int(stopped.signal_number)
-    write_page(out, page, page.parent / "research-notes.md")
-    say(f"the tables are in {page}")
+    if results_page is None:
+        log(f"the results are in {out}; the page of tables is written in a clone of the repository only")
+        return 0
+    results_page.write_page(out, page, page.parent / "research-notes.md")
+    log(f"the tables are in {page}")
     return 0

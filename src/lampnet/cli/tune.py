@@ -22,20 +22,20 @@ from lampnet.cli.options import (
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the search is kept.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the search.", show_default=False)],
     data: DataArgument = None,
     time_budget: Annotated[
         str | None,
         typer.Option("--time-budget", metavar="60m", help="Time for the search (60m).", show_default=False),
     ] = None,
     trials: Annotated[
-        int | None, typer.Option("--trials", help="How many trials the search has in all.", show_default=False)
+        int | None, typer.Option("--trials", help="Trials of the search in all.", show_default=False)
     ] = None,
     metric: Annotated[
         str,
-        typer.Option("--metric", help="What to make as good as possible: mean_f1, a metric, or roc_auc_macro."),
+        typer.Option("--metric", help="The score to maximise: mean_f1, a metric, or roc_auc_macro."),
     ] = "mean_f1",
-    seed: Annotated[int, typer.Option("--seed", help="Draws splits, start and order.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", help="Of splits, initial weights and the order of rows.")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting for all trials.", show_default=False),
@@ -46,41 +46,34 @@ def command(
     text_column: TextColumn = None,
     label_columns: LabelColumns = None,
     on_bad_row: OnBadRow = "error",
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing while searching.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while searching.")] = False,
 ) -> int:
-    """Try settings with Optuna, on validation rows only; run it again to go on where it stopped."""
+    """Try settings with Optuna, on validation rows only; run it again to continue where it stopped."""
     import shlex
 
     from rich.console import Console
 
-    from lampnet.experiments.tune import BEST, tune
+    from lampnet.experiments.tune import BEST, Search, tune
     from lampnet.runtime.durations import seconds_of
     from lampnet.training.trainer import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 
-    def say(sentence: str) -> None:
+    def log(sentence: str) -> None:
         if not quiet:
             aside.print(sentence, markup=False)
 
     if time_budget is None and trials is None:
         time_budget = "60m"
-    budget = 0.0 if time_budget is None else seconds_of(time_budget)
+    search = Search(metric, 0.0 if time_budget is None else seconds_of(time_budget), trials, seed)
     source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
-    splits = source.splits(seed, say)
+    splits = source.splits(seed, log)
     try:
-        found = tune(
-            splits,
-            out,
-            time_budget=budget,
-            trials=trials,
-            metric=metric,
-            seed=seed,
-            settings=settings_of(settings),
-            say=say,
-        )
+        found = tune(splits, out, search, settings_of(settings), log)
     except Stopped as stopped:
-        aside.print(f"lampnet: stopped; the same command goes on, {out / BEST} has the best so far", markup=False)
+        aside.print(
+            f"lampnet: stopped; run the same command to continue, {out / BEST} has the best so far", markup=False
+        )
         return 128 + int(stopped.signal_number)
     before = "" if found.default is None else f", the default settings {found.default:.4f}"
     typer.echo(f"best of {found.trials} trials: validation {found.metric} {found.value:.4f}{before}")

@@ -1,4 +1,4 @@
-"""Systems side by side on one data set, and a plain word on which is the best choice."""
+"""Systems compared on one data set, and which of them is the best choice."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.material import Material
-from lampnet.experiments.protocol import RANKING, Say, run
+from lampnet.experiments.protocol import RANKING, Log, run
 from lampnet.experiments.systems import SYSTEMS, check_settings, chosen_systems
 from lampnet.experiments.time_limit import stoppable
 
-#: What `lampnet compare` runs when nothing is asked for: what a user would try, quickest first.
+#: What `lampnet compare` runs by default: what a user would try, fastest first.
 DEFAULT_METHODS = ("constant", "logistic", "svm", "mlknn", "forest", "chain", "mlp", "lamp")
 #: Every score of a comparison and what a table calls it.
 SCORES: dict[str, str] = {
@@ -43,22 +43,22 @@ def compare(
     *,
     time_budget: float = 0.0,
     settings: Mapping[str, Any] | None = None,
-    say: Say = lambda sentence: None,
+    log: Log = lambda sentence: None,
     done: Callable[[dict[str, Any]], None] = lambda result: None,
 ) -> list[dict[str, Any]]:
     """The results of `protocol.run` for each method, in the order given.
 
     time_budget  seconds of fitting for each method; 0 for no limit
-    done         told of each result when it is there
+    done         called with each result as soon as it is known
 
-    Raises `Stopped` when a signal asks for the end, whatever method is in hand.
+    Raises `Stopped` on a signal, whichever method is running.
     """
     results = []
     systems = chosen_systems(methods)
     check_settings(systems, settings)
     with stoppable():
         for chosen in systems:
-            result = run(chosen.name, material, time_budget=time_budget, settings=settings, say=say)
+            result = run(chosen.name, material, time_budget=time_budget, settings=settings, log=log)
             done(result)
             results.append(result)
     return results
@@ -112,7 +112,7 @@ def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> d
 
 
 def _shown(row: Mapping[str, Any], name: str, decisions: str) -> float | None:
-    # A result of a method that makes no use of a score's group has no such key.
+    # Results of methods without probabilities lack some groups of scores.
     try:
         return score_of(row, name, decisions)
     except KeyError:
@@ -120,15 +120,15 @@ def _shown(row: Mapping[str, Any], name: str, decisions: str) -> float | None:
 
 
 def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> list[str]:
-    """What the comparison says, in words a user can act on."""
+    """The outcome in sentences that a user can act on."""
     found = verdicts(results, decisions)
-    judged = {name: verdict for name, verdict in found.items() if "margin" in verdict}
+    compared = {name: verdict for name, verdict in found.items() if "margin" in verdict}
     lines = [f"{row['title']} {row['status']}." for row in results if not row.get("finished")]
-    if not judged:
+    if not compared:
         return lines
-    behind = {name: verdict for name, verdict in judged.items() if verdict["margin"] < 0}
-    ahead = [_PLAIN_NAMES[name] for name, verdict in judged.items() if verdict["margin"] > 0]
-    level = [_PLAIN_NAMES[name] for name, verdict in judged.items() if verdict["margin"] == 0]
+    behind = {name: verdict for name, verdict in compared.items() if verdict["margin"] < 0}
+    ahead = [_PLAIN_NAMES[name] for name, verdict in compared.items() if verdict["margin"] > 0]
+    level = [_PLAIN_NAMES[name] for name, verdict in compared.items() if verdict["margin"] == 0]
     if ahead:
         lines.append(f"LaMP is the best choice for {_listed(ahead)}.")
     if level:
@@ -140,7 +140,7 @@ def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> 
         )
     test_rows = next((row["data"]["rows"]["test"] for row in results if "data" in row), 0)
     if test_rows:
-        # The widest a share can vary by chance alone, from one test set to another like it.
+        # The largest standard deviation of a share over test sets of this size.
         chance = 0.5 / math.sqrt(test_rows)
         lines.append(
             f"One run on {test_rows} test rows: differences well below {chance:.3f} may be chance; try other seeds."

@@ -24,7 +24,7 @@ PARTS = ("train", "valid", "test")
 
 @dataclass(frozen=True)
 class Encoded:
-    """The three parts as an encoder sees them, and the seconds that took.
+    """The three parts, encoded, and the seconds that took.
 
     fit_seconds      learning the encoder and encoding the training and validation rows
     predict_seconds  encoding the test rows
@@ -46,9 +46,9 @@ class Material:
     name : str
         What results call it.
     splits : Splits
-        With test rows; validation rows are drawn where there are none, as `fit` draws them.
+        Validation rows are sampled where there are none, as `fit` samples them; so are test rows.
     seed : int
-        Draws what the publisher did not divide.
+        Of the parts that the publisher did not provide.
     prior_graph : str
         The label graph that `LaMP_pr` uses: "cooccurrence", "tree" or "given".
     edges : (E, 2) int array, optional
@@ -65,7 +65,7 @@ class Material:
     ) -> None:
         check_training_rows(splits.train)
         splits = splits.with_test(TEST_FRACTION, seed)
-        #: the rows as they came: with the publisher's validation rows, or none, for methods that cut their own
+        #: with the publisher's validation rows or none, for methods that split the rows themselves
         self.labelled = splits
         self.splits = splits.with_validation(VALIDATION_FRACTION, seed)
         self.name, self.seed, self.prior_graph, self.edges = name, seed, prior_graph, edges
@@ -82,8 +82,8 @@ class Material:
         """float32 (n, L) of each part, NaN where unknown."""
         return {name: self.part(name).indicator() for name in PARTS}
 
-    def facts(self) -> dict[str, Any]:
-        """What a result says of its data."""
+    def metadata(self) -> dict[str, Any]:
+        """The description of the data in a result."""
         return {
             "kind": self.part("train").kind,
             "rows": {name: len(self.part(name)) for name in PARTS},
@@ -92,7 +92,7 @@ class Material:
         }
 
     def features(self, config: Config) -> Encoded:
-        """The matrices that LaMP's own first opinions are made from; the same for every baseline."""
+        """The matrices that LaMP's base learners are fitted on; the same for every baseline."""
         return self._encode("features", config, lambda encoder, data: encoder.encode(data.rows).features)
 
     def nodes(self, config: Config) -> Encoded:
@@ -116,7 +116,7 @@ class Material:
 def open_material(source: Source | str, seed: int = 0, notice: Callable[[str], None] | None = None) -> Material:
     """The data called by a name of the registry, or read from a folder or a file.
 
-    >>> open_material("digits").facts()["rows"]
+    >>> open_material("digits").metadata()["rows"]
     {'train': 2000, 'valid': 400, 'test': 400}
     """
     source = Source(data=source) if isinstance(source, str) else source
@@ -124,6 +124,6 @@ def open_material(source: Source | str, seed: int = 0, notice: Callable[[str], N
     try:
         graph, edges = prior_graph("prior", source, splits.train.label_names)
     except LampnetError:
-        # RCV1's small subsets have unnamed labels, and a user may lack STRING's files: results say which graph it was.
+        # RCV1's small subsets have unnamed labels, and STRING's files may be missing: results name the graph used.
         graph, edges = "cooccurrence", None
     return Material(source.data if source.named else splits.train.name, splits, seed, graph, edges)

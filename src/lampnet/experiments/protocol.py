@@ -1,9 +1,9 @@
-"""One code path for every system: fit, choose decisions on validation rows, score on test rows.
+"""One code path for every system: fit, choose decision rules on held-out rows, score on test rows.
 
 A result is plain data. Its scores come in three groups that must not be confused:
 
-paper   at the best of the paper's 27 thresholds, chosen on validation rows, for each metric
-best    under the best of all decision rules, chosen on validation rows, for each metric
+paper   for each metric, at the best of the paper's 27 thresholds on held-out rows
+best    for each metric, under the best of all decision rules on held-out rows
 oracle  at the threshold that is best on the TEST rows: an upper bound, used for no choice
 
 >>> from lampnet.experiments.material import open_material
@@ -38,19 +38,20 @@ from lampnet.experiments.time_limit import OutOfTime, at_most, in_words
 
 RANKING = ("roc_auc_macro", "roc_auc_micro", "average_precision_macro")
 OWN_SETS = "its own label sets"
-#: Networks watch their budget themselves, an epoch at a time; after this many budgets they are ended.
+#: Networks check their time budget after every epoch; they are interrupted after this many budgets.
 _GRACE = 2.0
-Say = Callable[[str], None]
+#: receives one sentence per phase
+Log = Callable[[str], None]
 
 
 @dataclass
 class Run:
     """What fitting a system gave, before any score.
 
-    valid, test            probabilities (n, L); `valid` of rows that were not learned from
-    valid_truth            their labels (n, L): of the validation rows, or, cross-fitted, of all labelled rows
-    valid_sets, test_sets  label sets of its own, bool (n, L), where the system makes any
-    decisions              the rules it chose, where it chooses them itself
+    valid, test            probabilities (n, L); `valid` of the held-out rows
+    valid_truth            labels (n, L) of the held-out rows: the validation rows, or all labelled rows out-of-fold
+    valid_sets, test_sets  label sets, bool (n, L), of a system that predicts them directly
+    decisions              decision rules of a system that chooses them itself
     """
 
     valid: np.ndarray
@@ -73,7 +74,7 @@ def run(
     *,
     time_budget: float = 0.0,
     settings: Mapping[str, Any] | None = None,
-    say: Say = lambda sentence: None,
+    log: Log = lambda sentence: None,
 ) -> dict[str, Any]:
     """Fit a system and score it.
 
@@ -84,15 +85,15 @@ def run(
     material : Material
         Data and seed.
     time_budget : float
-        Seconds of fitting; 0 for no limit. Networks end with their best epoch, other methods are recorded as
-        not finished.
+        Seconds of fitting; 0 for no limit. Networks keep their best epoch; other methods are recorded as
+        unfinished.
     settings : mapping
         Dotted settings of LaMP, and of baselines under their names (`mlp.width`).
 
     Returns
     -------
     dict
-        Plain data for JSON; without scores, and with `finished` False, where time ran out.
+        Plain data for JSON; `finished` is False, and there are no scores, where time ran out.
     """
     chosen = system(name)
     result: dict[str, Any] = {
@@ -102,16 +103,16 @@ def run(
         "seed": material.seed,
         "version": version(),
         "machine": machine(),
-        "data": material.facts(),
+        "data": material.metadata(),
         "time_budget_minutes": round(time_budget / 60, 3),
     }
-    say(f"{chosen.title}: fitting")
+    log(f"{chosen.title}: fitting")
     fit = _run_lamp if chosen.is_lamp else _run_baseline
     try:
-        done = fit(chosen, material, time_budget, settings, say)
+        done = fit(chosen, material, time_budget, settings, log)
     except OutOfTime:
         status = f"did not finish in {in_words(time_budget)}"
-        say(f"{chosen.title}: {status}")
+        log(f"{chosen.title}: {status}")
         return result | {"finished": False, "status": status}
     result |= {
         "finished": True,
@@ -121,7 +122,7 @@ def run(
         "size": {"weights": done.weights, "bytes": done.bytes},
     }
     result |= score(material.truth["test"], done, material.seed)
-    say(f"{chosen.title}: example-F1 {result['best']['example_f1']:.3f} in {result['minutes']['fit']:.1f} minutes")
+    log(f"{chosen.title}: example-F1 {result['best']['example_f1']:.3f} in {result['minutes']['fit']:.1f} minutes")
     return result
 
 
@@ -146,7 +147,7 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
 
 
 def _run_lamp(
-    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, say: Say
+    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, log: Log
 ) -> Run:
     from lampnet.pipeline.fit import fit
 
@@ -156,10 +157,10 @@ def _run_lamp(
         training = replace(training, time_budget=time_budget)
     config = replace(config, training=training)
 
-    def tell(event: str, progress: Any) -> None:
+    def log_epoch(event: str, progress: Any) -> None:
         if event == "epoch":
             record = progress.history[-1]
-            say(
+            log(
                 f"{chosen.title}: network {progress.network} of {progress.networks}, "
                 f"epoch {record.epoch + 1} of {progress.epochs}, loss {record.loss:.4f}, "
                 f"validation {training.metric} {record.score:.4f}"
@@ -167,7 +168,7 @@ def _run_lamp(
 
     began = time.perf_counter()
     edges = material.edges if config.label_graph in ("tree", "given") else None
-    model = fit(material.labelled, config, label_edges=edges, callback=tell)
+    model = fit(material.labelled, config, label_edges=edges, callback=log_epoch)
     fitted = time.perf_counter()
     test = material.part("test")
     proba = model.proba(test.rows, test.row_edges)
@@ -192,7 +193,7 @@ def _run_lamp(
 
 
 def _run_baseline(
-    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, say: Say
+    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, log: Log
 ) -> Run:
     entry = REGISTRY[chosen.name]
     config = Config.preset("fast")
@@ -215,16 +216,16 @@ def _run_baseline(
         began = time.perf_counter()
         model.fit(encoded.train, truth["train"], encoded.valid, truth["valid"])
         valid, valid_truth = model.predict_proba(encoded.valid), truth["valid"]
-        tuned = {key: getattr(model, f"{key}_") for key in ("C", "k") if hasattr(model, f"{key}_")}
+        tuned_settings = model.tuned_
         if entry.input == "features":
             X, Y = vstack_features([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
+            tuned = given | tuned_settings
             folds = 1 if material.labelled.serially_correlated else folds_for(len(Y))
             if folds > 1:
                 valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)
                 for rest, part in parts_of(fold_numbers(len(Y), folds, material.seed)):
-                    again = _fitted_again(chosen.name, given | tuned, model, X[rest], Y[rest])
-                    valid[part] = again.predict_proba(X[part])
-            model = _fitted_again(chosen.name, given | tuned, model, X, Y)
+                    valid[part] = baseline(chosen.name, **tuned).fit(X[rest], Y[rest]).predict_proba(X[part])
+            model = baseline(chosen.name, **tuned).fit(X, Y)
         fitted = time.perf_counter()
         test = model.predict_proba(encoded.test)
         ended = time.perf_counter()
@@ -241,19 +242,11 @@ def _run_baseline(
         predict_seconds=ended - fitted + encoded.predict_seconds,
         weights=weights,
         bytes=size,
-        config={"settings": shown, "tuned": tuned},
+        config={"settings": shown, "tuned": tuned_settings},
         status="time budget" if stopped else "finished",
         valid_sets=valid_sets,
         test_sets=test_sets,
     )
-
-
-def _fitted_again(name: str, settings: dict[str, Any], tuned: Any, X: Any, Y: np.ndarray) -> Any:
-    """A baseline with its tuned settings, learned from other rows."""
-    again = baseline(name, **settings).fit(X, Y)
-    if hasattr(tuned, "sigmoid_"):  # a margin's scale was chosen on validation rows
-        again.sigmoid_ = tuned.sigmoid_
-    return again
 
 
 def learned_size(model: Any) -> tuple[int, int]:
@@ -279,7 +272,7 @@ def _arrays(value: Any) -> list[np.ndarray]:
         return [value.data, value.indices, value.indptr]
     if isinstance(value, (list, tuple)):
         return [array for item in value for array in _arrays(item)]
-    if hasattr(value, "estimators_"):  # a forest: what its trees split on and what their leaves say
+    if hasattr(value, "estimators_"):  # a forest: the splits and the leaf values of its trees
         trees = [tree.tree_ for tree in value.estimators_]
         return [part for t in trees for part in (t.value, t.threshold, t.feature, t.children_left, t.children_right)]
     if hasattr(value, "parameters"):
@@ -288,7 +281,7 @@ def _arrays(value: Any) -> list[np.ndarray]:
 
 
 def _plain(value: Any) -> Any:
-    """JSON has no NaN: a score that does not exist is null; six digits are more than any test set supports."""
+    """For JSON, which has no NaN: an undefined score is null. Six digits are more than any test set supports."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, (float, np.floating)):

@@ -12,7 +12,7 @@ from lampnet.baselines import REGISTRY
 from lampnet.config import Config
 from lampnet.errors import ConfigError, DataError, LampnetError, did_you_mean
 from lampnet.experiments.material import Material, open_material
-from lampnet.experiments.protocol import Say, run
+from lampnet.experiments.protocol import Log, run
 from lampnet.experiments.result_files import file_name, read_result, write_result
 from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_systems
 from lampnet.pipeline.fit import settled
@@ -40,7 +40,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "variants": ("emb-el", "emb-fc", "emb-pr", "fmp-el", "fmp-fc", "fmp-pr"),
     "all": tuple(SYSTEMS),
 }
-#: Without a choice: everything but the paper's own settings, which are for a graphics card.
+#: By default everything but the paper's own settings, which need a GPU.
 DEFAULT_SYSTEMS = ("lamp", *GROUPS["baselines"], *GROUPS["variants"], "lamp-paper-form")
 TIME_BUDGET = 3600.0
 #: Training settings that belong to a run, not to its system.
@@ -49,7 +49,7 @@ _OF_THE_RUN = ("seed", "time_budget", "threads")
 
 @dataclass(frozen=True)
 class Task:
-    """One row and one seed."""
+    """One data set, system and seed."""
 
     dataset: str
     system: str
@@ -59,7 +59,7 @@ class Task:
         return folder / file_name(self.dataset, self.system, self.seed)
 
     def command(self) -> str:
-        """What runs it again.
+        """The command that repeats the run.
 
         >>> Task("bibtex", "fmp-fc", 1).command()
         'lampnet reproduce --dataset bibtex --model fmp-fc --seed 1 --again'
@@ -73,7 +73,7 @@ def plan(
     seeds: int | None = None,
     only_seeds: Sequence[int] = (),
 ) -> list[Task]:
-    """Which rows and seeds were asked for.
+    """The tasks that were asked for.
 
     Parameters
     ----------
@@ -97,27 +97,38 @@ def plan(
     tasks = []
     for dataset in dict.fromkeys(datasets or SEEDS):
         count = seeds if seeds is not None else SEEDS.get(dataset, 1)
-        # Seeds outside, systems inside: the data are read and encoded once a seed.
+        # Seeds outside, systems inside: the data are read and encoded once per seed.
         for seed in only_seeds or range(count):
             tasks += [Task(dataset, system, seed) for system in systems]
     return tasks
+
+
+def open_named(dataset: str, seed: int, data_root: str | None = None) -> Material:
+    """A named data set; rows that cannot be read are skipped."""
+    return open_material(Source(data=dataset, root=data_root, on_bad_row="skip"), seed)
 
 
 def reproduce(
     tasks: Iterable[Task],
     folder: Path,
     *,
-    data_root: str | None = None,
     time_budget: float = TIME_BUDGET,
     settings: Mapping[str, Any] | None = None,
     again: bool = False,
-    say: Say = lambda sentence: None,
-    open_data: Callable[[Source, int], Material] = open_material,
+    log: Log = lambda sentence: None,
+    open_data: Callable[[str, int], Material] = open_named,
 ) -> list[Path]:
-    """Run the tasks whose result is not there; every result is on disk as soon as it is known.
+    """Run the tasks that have no result yet; every result is written as soon as it is known.
 
-    A run that is stopped goes on with the next missing result when it is started again. A data set that
-    cannot be read is told, and the others go on; so is a method that cannot learn from the rows.
+    A stopped run continues with the next missing result when it is started again. A data set that cannot be
+    read, or a method that cannot learn from its rows, is logged and skipped.
+
+    Parameters
+    ----------
+    again : bool
+        Run tasks that have a result, too.
+    open_data : callable
+        (dataset, seed) -> Material.
 
     Returns
     -------
@@ -127,8 +138,8 @@ def reproduce(
     tasks = list(tasks)
     check_settings(chosen_systems([task.system for task in tasks]), settings)
     missing = [task for task in tasks if again or not task.path(folder).exists()]
-    say(f"{len(tasks) - len(missing)} of {len(tasks)} results are there; {len(missing)} to run")
-    _tell_of_other_settings([task for task in tasks if task not in missing], folder, settings, say)
+    log(f"{len(tasks) - len(missing)} of {len(tasks)} results are there; {len(missing)} to run")
+    _log_other_settings([task for task in tasks if task not in missing], folder, settings, log)
     written: list[Path] = []
     opened: tuple[tuple[str, int], Material] | None = None
     unreadable: set[tuple[str, int]] = set()
@@ -138,23 +149,23 @@ def reproduce(
             continue
         try:
             if opened is None or opened[0] != key:
-                opened = key, open_data(Source(data=task.dataset, root=data_root, on_bad_row="skip"), task.seed)
+                opened = key, open_data(task.dataset, task.seed)
         except LampnetError as problem:
             unreadable.add(key)
-            say(f"{task.dataset} is left out: {problem}")
+            log(f"{task.dataset} is left out: {problem}")
             continue
-        say(f"[{number} of {len(missing)}] {task.dataset}, {task.system}, seed {task.seed}")
+        log(f"[{number} of {len(missing)}] {task.dataset}, {task.system}, seed {task.seed}")
         twin = None if again else _same_run(task, folder, opened[1], settings)
         if twin is not None:
-            say(f"the same settings have run as {twin['same_run_as']}")
+            log(f"the same settings have run as {twin['same_run_as']}")
             written.append(write_result(folder, twin))
             continue
         try:
-            result = run(task.system, opened[1], time_budget=time_budget, settings=settings, say=say)
+            result = run(task.system, opened[1], time_budget=time_budget, settings=settings, log=log)
         except LampnetError as problem:
-            say(f"{task.system} on {task.dataset} is left out: {problem}")
+            log(f"{task.system} on {task.dataset} is left out: {problem}")
             continue
-        # The result is filed under the name that was asked for, so that it is found again.
+        # Stored under the name that was asked for, so that the next run finds it.
         written.append(write_result(folder, result | {"dataset": task.dataset, "command": task.command()}))
     return written
 
@@ -162,7 +173,7 @@ def reproduce(
 def _same_run(
     task: Task, folder: Path, material: Material, settings: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
-    """The result of a system that these rows give the very same settings, under this one's name, if there is any."""
+    """The result of another system whose settings are the same on these rows, under this system's name; or None."""
     own = SYSTEMS[task.system]
     if not own.is_lamp:
         return None
@@ -177,7 +188,7 @@ def _same_run(
             continue
         if path.exists() and (known := read_result(path))["finished"] and not other_settings(known, settings):
             named = {"system": own.name, "title": own.title, "command": task.command(), "same_run_as": name}
-            # What one system leaves open and these rows decide, the other may name.
+            # Settings that are equal here may be explicit in one system and derived from the rows in the other.
             asked = own.config(material.prior_graph, settings).to_json()
             asked["training"] |= {key: known["config"]["training"][key] for key in _OF_THE_RUN}
             return known | named | {"config": json.loads(json.dumps(asked))}
@@ -185,7 +196,7 @@ def _same_run(
 
 
 def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> list[str]:
-    """Which settings of a stored LaMP result differ from what lampnet would use now.
+    """The settings of a stored LaMP result that differ from those lampnet would use now.
 
     >>> other_settings({"system": "constant", "finished": True})
     []
@@ -214,8 +225,8 @@ def _listed(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _tell_of_other_settings(tasks: Sequence[Task], folder: Path, settings: Mapping[str, Any] | None, say: Say) -> None:
+def _log_other_settings(tasks: Sequence[Task], folder: Path, settings: Mapping[str, Any] | None, log: Log) -> None:
     for task in tasks:
         changed = other_settings(read_result(task.path(folder)), settings)
         if changed:
-            say(f"{task.path(folder).name} was made with other settings ({', '.join(changed)}); --again runs it anew")
+            log(f"{task.path(folder).name} was run with other settings ({', '.join(changed)}); --again repeats it")

@@ -54,7 +54,7 @@ def _variant(features: str, graph: str) -> System:
     steps = {"emb": 0, "fmp": 2}[features]
     kind = {"el": "edgeless", "fc": "full", "pr": PRIOR}[graph]
     title = f"{'Emb' if features == 'emb' else 'FMP'} + LaMP_{graph}"
-    # One network, as in the paper; lampnet's default is a committee of such networks.
+    # One network, as in the paper; lampnet's default is a cross-fitted ensemble of them.
     changes = {"label_graph": kind, "model.feature_steps": steps, "training.folds": 1}
     return System(f"{features}-{graph}", title, "fast", changes)
 
@@ -63,7 +63,7 @@ _ALL = (
     *(System(name, entry.title) for name, entry in REGISTRY.items()),
     *(_variant(features, graph) for features in ("emb", "fmp") for graph in ("el", "fc", "pr")),
     System("lamp-paper-preset", "LaMP, the paper's settings", "paper"),
-    System("lamp-paper-form", "LaMP without first opinions", "fast", {"model.base_learners": ()}),
+    System("lamp-paper-form", "LaMP without base learners", "fast", {"model.base_learners": ()}),
     System("lamp", "LaMP (lampnet's default)", "fast"),
 )
 
@@ -107,7 +107,7 @@ def baseline_settings(name: str, settings: Mapping[str, Any] | None) -> dict[str
 
 
 def check_settings(systems: Iterable[System], settings: Mapping[str, Any] | None) -> None:
-    """Refuse settings that do not exist, before hours are spent on the systems that do not need them.
+    """Reject unknown settings before hours are spent on systems that do not use them.
 
     >>> check_settings([SYSTEMS["mlp"]], {"mlp.wdith": 32})
     Traceback (most recent call last):

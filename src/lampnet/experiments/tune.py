@@ -1,6 +1,6 @@
-"""Search for better settings on the validation rows; test rows are not even read into the search.
+"""Search for better settings on the validation rows; the search never reads the test rows.
 
-The study is Optuna's journal, a file that grows by whole lines: a search that was stopped goes on from there.
+The study is stored in Optuna's journal, which grows by whole lines, so a stopped search can be continued.
 The first trial is always the default, so the best is never worse than it.
 """
 
@@ -22,8 +22,8 @@ from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, MissingExtra, TrainingDiverged, did_you_mean
 from lampnet.evaluation.choose_rules import choose_paper_thresholds
 from lampnet.evaluation.metrics import METRICS, ranking_metrics
-from lampnet.experiments.protocol import Say
-from lampnet.experiments.result_files import write_whole
+from lampnet.experiments.protocol import Log
+from lampnet.experiments.result_files import write_json
 from lampnet.experiments.time_limit import stoppable
 from lampnet.pipeline.fit import fit
 from lampnet.runtime.signals import signals_collected
@@ -31,9 +31,9 @@ from lampnet.training.trainer import Progress, Stopped
 
 JOURNAL = "study.journal"
 BEST = "best.json"
-#: A single trial may take this share of the time, so that one slow setting does not use it all up.
+#: The largest share of the time that a single trial may take.
 _TRIAL_SHARE = 1 / 3
-#: What can be made as good as possible.
+#: The scores that can be maximised.
 OBJECTIVES = ("mean_f1", *METRICS, "roc_auc_macro", "average_precision_macro")
 
 _WIDTHS = (64, 128, 192, 256)
@@ -42,10 +42,36 @@ _BASE_LEARNERS = ("none", *BASE_LEARNERS, "linear,knn", "linear,forest", "linear
 
 
 @dataclass(frozen=True)
+class Search:
+    """What is searched for, and for how long; at least one of the two limits must be given.
+
+    metric       one of `OBJECTIVES`
+    time_budget  seconds of this call, 0 for no limit; the running trial is finished
+    trials       trials of the study in all
+    seed         of the splits and of the search
+    """
+
+    metric: str = "mean_f1"
+    time_budget: float = 0.0
+    trials: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.time_budget <= 0 and self.trials is None:
+            raise ConfigError("a search needs an end: give a time budget, a number of trials, or both")
+        if self.trials is not None and self.trials < 1:
+            raise ConfigError(f"trials={self.trials} must be at least 1")
+        if self.metric not in OBJECTIVES:
+            raise ConfigError(
+                f"there is no metric {self.metric!r} to tune for; {did_you_mean(self.metric, OBJECTIVES)}"
+            )
+
+
+@dataclass(frozen=True)
 class Found:
     """The best of a study.
 
-    settings  dotted settings: those that were searched and those that were given
+    settings  dotted settings, searched and given ones
     value     their validation score; `default` that of the preset alone (None while unknown)
     trials    finished trials, pruned ones among them
     """
@@ -69,7 +95,7 @@ def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, A
     """The settings of one trial, as dotted names; `fixed` ones are not searched."""
     model = base.model
     widths = [width for width in sorted({*_WIDTHS, model.width}) if width % model.heads == 0]
-    evidence = list(dict.fromkeys((*_BASE_LEARNERS, _base_learners_text(base))))
+    base_learners = list(dict.fromkeys((*_BASE_LEARNERS, _base_learners_text(base))))
     graphs = list(dict.fromkeys((*_GRAPHS, base.label_graph)))
     space: dict[str, Callable[[str], Any]] = {
         "model.width": lambda name: trial.suggest_categorical(name, widths),
@@ -78,7 +104,7 @@ def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, A
         "model.node_dropout": lambda name: trial.suggest_float(name, 0.0, 0.6),
         "training.learning_rate": lambda name: trial.suggest_float(name, 1e-4, 5e-3, log=True),
         "training.weight_decay": lambda name: trial.suggest_float(name, 1e-4, 0.3, log=True),
-        "model.base_learners": lambda name: trial.suggest_categorical(name, evidence),
+        "model.base_learners": lambda name: trial.suggest_categorical(name, base_learners),
         "label_graph": lambda name: trial.suggest_categorical(name, graphs),
         "training.intermediate_weight": lambda name: trial.suggest_float(name, 0.0, 1.0),
     }
@@ -86,7 +112,7 @@ def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, A
 
 
 def defaults(base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
-    """The preset as a trial; a value outside the search's range is taken to its edge."""
+    """The preset as a trial; a value outside the search's range is clipped."""
     values = {
         "model.width": base.model.width,
         "model.steps": base.model.steps,
@@ -122,81 +148,60 @@ def objective(metric: str, truth: np.ndarray, proba: np.ndarray) -> float:
 def tune(
     splits: Splits,
     folder: Path,
-    *,
-    time_budget: float = 0.0,
-    trials: int | None = None,
-    metric: str = "mean_f1",
-    seed: int = 0,
+    search: Search,
     settings: Mapping[str, Any] | None = None,
-    label_edges: np.ndarray | None = None,
-    say: Say = lambda sentence: None,
+    log: Log = lambda sentence: None,
 ) -> Found:
-    """Search, or go on with the search that the folder holds.
+    """Search, or continue the search that the folder holds.
 
     Parameters
     ----------
     splits : Splits
-        Training and, where there are any, validation rows; test rows are not looked at.
+        Training rows and, where there are any, validation rows; test rows are not looked at.
     folder : Path
         Gets the study's journal and `best.json`.
-    time_budget : float
-        Seconds for this call; 0 for no limit. The trial in hand is finished.
-    trials : int, optional
-        How many trials the study shall have in all; at least one of both limits must be given.
     settings : mapping
         Dotted settings that all trials share.
     """
-    if time_budget <= 0 and trials is None:
-        raise ConfigError("a search needs an end: give a time budget, a number of trials, or both")
-    if trials is not None and trials < 1:
-        raise ConfigError(f"trials={trials} must be at least 1")
-    if metric not in OBJECTIVES:
-        raise ConfigError(f"there is no metric {metric!r} to tune for; {did_you_mean(metric, OBJECTIVES)}")
     fixed = dict(settings or {})
-    base = Config.preset("fast").updated(fixed).updated({"training.seed": seed})
-    # Trials are judged on the validation rows, so these are not learned from, wherever they came from.
-    rows = replace(splits.with_validation(VALIDATION_FRACTION, seed), test=None, valid_is_sampled=False)
-    about: dict[str, Any] = {"data": rows.train.name, "rows": len(rows.train), "metric": metric, "base": base.to_json()}
-    # A signal ends the trial in hand at once, but never a line of the journal in the middle.
+    base = Config.preset("fast").updated(fixed).updated({"training.seed": search.seed})
+    # Trials are scored on the validation rows, so these stay held out, even where they were sampled.
+    rows = replace(splits.with_validation(VALIDATION_FRACTION, search.seed), test=None, valid_is_sampled=False)
+    about = {"data": rows.train.name, "rows": len(rows.train), "metric": search.metric, "base": base.to_json()}
+    budget = search.time_budget
+    # A signal ends the running trial at once, but never interrupts a line of the journal.
     with signals_collected() as received:
-        study = _open_study(folder, seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
-        ends = time.monotonic() + time_budget if time_budget else float("inf")
-        while (trials is None or _finished(study) < trials) and time.monotonic() < ends:
+        study = _open_study(folder, search.seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
+        ends = time.monotonic() + budget if budget else float("inf")
+        while (search.trials is None or _finished(study) < search.trials) and time.monotonic() < ends:
             if received:
                 raise Stopped(received[0], Progress())
             trial = study.ask()
             config = base.updated(suggest(trial, base, fixed))
-            if time_budget:
-                # Never past the end by more than a trial's share, and never a share too small for any epoch.
-                share = min(time_budget * _TRIAL_SHARE, ends - time.monotonic())
+            if budget:
+                # At most a trial's share past the end, and never too little for a single epoch.
+                share = min(budget * _TRIAL_SHARE, ends - time.monotonic())
                 config = replace(config, training=replace(config.training, time_budget=max(share, 1.0)))
-            _run_trial(study, trial, partial(_score, rows, config, metric, label_edges), say)
+            _run_trial(study, trial, partial(_score, rows, config, search.metric), log)
             if _best(study) is not None:
-                _write_best(folder, study, metric, about["data"])
+                _write_best(folder, study, search.metric, rows.train.name)
     if _best(study) is None:
         raise ConfigError("not one trial could be finished; give the search more time or other settings")
-    return _found(study, metric)
+    return _found(study, search.metric)
 
 
-def _score(
-    rows: Splits,
-    config: Config,
-    metric: str,
-    label_edges: np.ndarray | None,
-    tell: Callable[[str, Any], None],
-) -> float:
-    edges = label_edges if config.label_graph in ("tree", "given") else None
-    model = fit(rows, config, label_edges=edges, callback=tell)
-    # As the validation rows looked before the opinions were fitted on them too.
+def _score(rows: Splits, config: Config, metric: str, callback: Callable[[str, Any], None]) -> float:
+    model = fit(rows, config, callback=callback)
+    # Out-of-fold: predicted before the base learners were refitted on the validation rows.
     assert model.valid_truth is not None
     assert model.valid_proba is not None
     return objective(metric, model.valid_truth, model.valid_proba)
 
 
-def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], None]], float], say: Say) -> None:
+def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], None]], float], log: Log) -> None:
     import optuna
 
-    def tell(event: str, progress: Any) -> None:
+    def prune(event: str, progress: Any) -> None:
         if event == "epoch":
             trial.report(progress.history[-1].score, progress.history[-1].epoch)
             if trial.should_prune():
@@ -205,19 +210,19 @@ def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], Non
     failed = optuna.trial.TrialState.FAIL
     try:
         with stoppable():
-            value = score(tell)
+            value = score(prune)
     except optuna.TrialPruned:
         study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-        say(f"trial {trial.number + 1}: given up early")
+        log(f"trial {trial.number + 1}: pruned")
     except TrainingDiverged as problem:
         study.tell(trial, state=failed)
-        say(f"trial {trial.number + 1}: {problem}")
+        log(f"trial {trial.number + 1}: {problem}")
     except Stopped:
         study.tell(trial, state=failed)
         raise
     else:
         study.tell(trial, value)
-        say(f"trial {trial.number + 1}: {value:.4f} (best so far {study.best_value:.4f})")
+        log(f"trial {trial.number + 1}: {value:.4f} (best so far {study.best_value:.4f})")
 
 
 def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str, Any], fixed: dict[str, Any]) -> Any:
@@ -248,7 +253,7 @@ def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str,
         raise ConfigError(
             f"{folder} holds a search with another {' and '.join(changed)}; give another folder, or the same options"
         )
-    # A search that goes on must not draw the same trials again.
+    # A continued search must not sample the same trials again.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), n_startup_trials=8)
     return study
 
@@ -296,4 +301,4 @@ def _write_best(folder: Path, study: Any, metric: str, data: str) -> None:
         "settings": found.settings,
         "flags": found.flags(),
     }
-    write_whole(folder / BEST, json.dumps(whole, indent=1) + "\n")
+    write_json(folder / BEST, whole)

@@ -24,10 +24,3 @@ def shuffled_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int
         rows = rows[np.argsort(lengths[rows], kind="stable")]
         batches += [rows[i : i + batch_size] for i in range(0, len(rows), batch_size)]
     return [batches[i] for i in random.permutation(len(batches))]
-
-
-def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
-    """The share of node places that hold no node."""
-    held = sum(int(lengths[rows].sum()) for rows in batches)
-    places = sum(len(rows) * max(1, int(lengths[rows].max())) for rows in batches)
-    return 1 - held / max(1, places)

@@ -16,7 +16,7 @@ from lampnet.baselines import REGISTRY, baseline
 from lampnet.baselines.chain import ClassifierChain
 from lampnet.baselines.linear import OneVsRestLogistic, platt
 from lampnet.baselines.mlknn import MLkNN, nearest
-from lampnet.baselines.node_networks import batches_by_length, mean_of_nodes
+from lampnet.baselines.node_networks import mean_of_nodes, shuffled_batches
 from lampnet.baselines.seq2seq import Seq2Seq
 from lampnet.encoders.nodes import NodeRows
 from lampnet.errors import ConfigError, DataError
@@ -185,10 +185,9 @@ def test_mean_of_nodes_ignores_padding() -> None:
 
 def test_batches_hold_every_row_once() -> None:
     lengths = np.random.default_rng(0).integers(0, 50, size=333)
-    for rng in (None, np.random.default_rng(1)):
-        batches = batches_by_length(lengths, 8, rng)
-        assert sorted(np.concatenate(batches)) == list(range(333))
-        assert max(len(b) for b in batches) == 8
+    batches = shuffled_batches(lengths, 8, np.random.default_rng(1))
+    assert sorted(np.concatenate(batches)) == list(range(333))
+    assert max(len(b) for b in batches) == 8
 
 
 def test_take_nodes() -> None:
@@ -201,50 +200,50 @@ def test_take_nodes() -> None:
 
 
 @pytest.fixture(scope="module")
-def speaker() -> tuple[Seq2Seq, NodeRows, np.ndarray]:
+def decoder() -> tuple[Seq2Seq, NodeRows, np.ndarray]:
     X, Y = word_rows(60, seed=8)
     nodes = NodeRows.from_csr(X)
     return Seq2Seq(width=16, epochs=3, learning_rate=1e-2, beams=200).fit(nodes, Y), nodes, Y
 
 
-def test_beam_search_against_every_sequence(speaker: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
-    """With as many beams as sequences the search is exhaustive: compare with spelling all of them out."""
-    model, nodes, _ = speaker
+def test_beam_search_against_every_sequence(decoder: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
+    """With as many beams as sequences the search is exhaustive: compare with scoring every sequence."""
+    model, nodes, _ = decoder
     stop, start = 4, 5
     row = np.array([3])
     with torch.inference_mode():
-        memory, there, state = model.network_.read(nodes.batch(row))
-        spelled = []
+        memory, present, state = model.network_.encode(nodes.batch(row))
+        scored = []
         for size in range(min(4, model.longest_) + 1):
             for labels in permutations(range(4), size):
                 named = torch.tensor([[start, *labels]])
-                log_p, _ = model.network_.speak(named, state, memory, there)
+                log_p, _ = model.network_.decode(named, state, memory, present)
                 total = sum(float(log_p[0, t, label]) for t, label in enumerate([*labels, stop]))
-                spelled.append((total, frozenset(labels)))
-    weights = np.exp([total for total, _ in spelled])
-    expected = np.array([sum(w for w, (_, s) in zip(weights, spelled, strict=True) if j in s) for j in range(4)])
+                scored.append((total, frozenset(labels)))
+    weights = np.exp([total for total, _ in scored])
+    expected = np.array([sum(w for w, (_, s) in zip(weights, scored, strict=True) if j in s) for j in range(4)])
     got = model.predict_proba(nodes.take(row))[0]
     np.testing.assert_allclose(got, expected / weights.sum(), atol=1e-4)
-    best = max(spelled)[1]
+    best = max(scored)[1]
     assert set(np.flatnonzero(model.predict(nodes.take(row))[0])) == set(best)
 
 
-def test_seq2seq_names_labels_by_frequency_and_stops(speaker: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
-    model, _, _ = speaker
+def test_seq2seq_orders_labels_by_frequency_and_stops(decoder: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
+    model, _, _ = decoder
     Y = np.array([[1.0, 0, 1, 1], [0, 0, 0, 0], [np.nan, 1, 0, 0]])
-    spoken = model._sequences(Y)
+    sequences = model._sequences(Y)
     expected = [label for label in model.order_ if label in (0, 2, 3)]
-    assert [list(s) for s in spoken] == [[*expected, 4], [4], [1, 4]]
+    assert [list(s) for s in sequences] == [[*expected, 4], [4], [1, 4]]
 
 
-def test_seq2seq_handles_rows_without_nodes(speaker: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
-    model, _, _ = speaker
+def test_seq2seq_handles_rows_without_nodes(decoder: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
+    model, _, _ = decoder
     empty = NodeRows.from_csr(sparse.csr_matrix((2, 12), dtype=np.float32))
     assert np.isfinite(model.predict_proba(empty)).all()
 
 
-def test_prediction_does_not_depend_on_the_batch(speaker: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
-    model, nodes, _ = speaker
+def test_prediction_does_not_depend_on_the_batch(decoder: tuple[Seq2Seq, NodeRows, np.ndarray]) -> None:
+    model, nodes, _ = decoder
     whole = model.predict_proba(nodes)
     for row in (0, 17):
         np.testing.assert_allclose(model.predict_proba(nodes.take(np.array([row])))[0], whole[row], atol=1e-5)

@@ -102,7 +102,7 @@ def test_every_system_sees_the_same_rows_and_seeds_change_them() -> None:
 
 def test_given_test_rows_stay_the_test_rows() -> None:
     material = Material("toy", Splits(train=word_rows(), test=word_rows(20, seed=9)), seed=1)
-    assert material.facts()["rows"] == {"train": 144, "valid": 16, "test": 20}
+    assert material.metadata()["rows"] == {"train": 144, "valid": 16, "test": 20}
 
 
 def test_test_labels_decide_nothing_but_the_oracle() -> None:
@@ -162,7 +162,7 @@ def test_unknown_names_and_settings_are_refused_before_anything_runs(material: M
     ran: list[str] = []
     for wrong in ({"model.widht": 3}, {"forest.treees": 3}, {"fores.trees": 3}):
         with pytest.raises(ConfigError, match=r"did you mean|known:"):
-            compare(material, ["constant", "forest", "lamp"], settings=wrong, say=ran.append)
+            compare(material, ["constant", "forest", "lamp"], settings=wrong, log=ran.append)
     assert not ran
     with pytest.raises(DataError, match="called 'digitz'"):
         open_material("digitz")
@@ -172,10 +172,10 @@ def test_the_machine_is_described_without_naming_it() -> None:
     import getpass
     import platform
 
-    facts = json.dumps(machine())
+    described = json.dumps(machine())
     assert set(machine()) == {"cpu", "cores", "threads", "python", "torch"}
-    assert not platform.node() or platform.node() not in facts
-    assert getpass.getuser() not in facts.lower().split()
+    assert not platform.node() or platform.node() not in described
+    assert getpass.getuser() not in described.lower().split()
 
 
 def row(name: str, scores: float, **changes: float) -> dict[str, object]:
@@ -186,16 +186,16 @@ def row(name: str, scores: float, **changes: float) -> dict[str, object]:
 
 def test_verdicts_say_plainly_where_lamp_is_not_the_best() -> None:
     results = [row("logistic", 0.5, macro_f1=0.7), row("lamp", 0.6), row("emb-fc", 0.55, hamming_accuracy=0.9)]
-    judged = verdicts(results)
-    assert judged["macro_f1"]["best"] == "logistic"
-    assert judged["macro_f1"]["margin"] == pytest.approx(-0.1)
-    assert judged["hamming_accuracy"]["lamp"] == "emb-fc"
-    said = sentences(results)
-    assert [s for s in said if "NOT" in s] == [
+    found = verdicts(results)
+    assert found["macro_f1"]["best"] == "logistic"
+    assert found["macro_f1"]["margin"] == pytest.approx(-0.1)
+    assert found["hamming_accuracy"]["lamp"] == "emb-fc"
+    logged = sentences(results)
+    assert [s for s in logged if "NOT" in s] == [
         "LaMP is NOT the best choice for macro-F1: one-vs-rest logistic regression reaches 0.700, LaMP 0.600 (-0.100)."
     ]
-    assert "example-F1" in said[0]
-    assert "macro-F1" not in said[0]
+    assert "example-F1" in logged[0]
+    assert "macro-F1" not in logged[0]
 
 
 def test_comparison_of_unfinished_methods_only() -> None:

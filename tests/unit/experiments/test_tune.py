@@ -18,7 +18,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits, random_split
 from lampnet.errors import ConfigError
 from lampnet.evaluation.metrics import micro_f1
-from lampnet.experiments.tune import BEST, JOURNAL, Found, defaults, objective, tune
+from lampnet.experiments.tune import BEST, JOURNAL, Found, Search, defaults, objective, tune
 
 # Few epochs of a narrow network, and no forest: seconds, not minutes.
 FIXED = {
@@ -29,6 +29,8 @@ FIXED = {
     "model.base_learners": "none",
     "model.steps": 1,
 }
+
+ONE = Search(trials=1)
 
 
 def word_splits(n: int = 90) -> Splits:
@@ -43,17 +45,17 @@ def word_splits(n: int = 90) -> Splits:
     return Splits(train=data.take(index[: n // 2]), valid=data.take(index[n // 2 :]))
 
 
-def test_rows_that_trials_are_judged_on_are_not_learned_from_even_where_they_were_drawn(tmp_path: Path) -> None:
+def test_trials_are_scored_on_held_out_rows_even_where_these_were_sampled(tmp_path: Path) -> None:
     parts = random_split(word_splits().train, valid=15, test=0, seed=0)
     given = Splits(train=parts.train, valid=parts.valid)
     assert parts.valid_is_sampled
-    both = [tune(splits, tmp_path / str(n), trials=1, settings=FIXED) for n, splits in enumerate((parts, given))]
+    both = [tune(splits, tmp_path / str(n), ONE, FIXED) for n, splits in enumerate((parts, given))]
     assert both[0].value == both[1].value
 
 
-def test_a_trial_is_judged_by_opinions_that_did_not_learn_the_validation_rows(tmp_path: Path) -> None:
+def test_trials_are_scored_by_base_learners_that_were_not_fitted_on_the_validation_rows(tmp_path: Path) -> None:
     values = [
-        tune(word_splits(), tmp_path / str(refit), trials=1, metric="roc_auc_macro", settings=settings).value
+        tune(word_splits(), tmp_path / str(refit), Search("roc_auc_macro", trials=1), settings).value
         for refit in (True, False)
         for settings in [FIXED | {"model.base_learners": "knn", "training.refit_base_learners": refit}]
     ]
@@ -61,10 +63,10 @@ def test_a_trial_is_judged_by_opinions_that_did_not_learn_the_validation_rows(tm
 
 
 def test_the_search_resumes_and_keeps_its_best(tmp_path: Path) -> None:
-    said: list[str] = []
-    first = tune(word_splits(), tmp_path, trials=2, settings=FIXED, say=said.append)
+    logged: list[str] = []
+    first = tune(word_splits(), tmp_path, Search(trials=2), FIXED, logged.append)
     assert first.trials == 2
-    assert [sentence.partition(":")[0] for sentence in said] == ["trial 1", "trial 2"]
+    assert [sentence.partition(":")[0] for sentence in logged] == ["trial 1", "trial 2"]
     assert first.default is not None
     assert first.value >= first.default
     storage = JournalStorage(JournalFileBackend(str(tmp_path / JOURNAL)))
@@ -72,10 +74,10 @@ def test_the_search_resumes_and_keeps_its_best(tmp_path: Path) -> None:
     preset = defaults(Config.preset("fast"), FIXED)
     assert drawn[0].params == preset
     assert drawn[1].params != preset
-    again = tune(word_splits(), tmp_path, trials=2, settings=FIXED, say=said.append)
+    again = tune(word_splits(), tmp_path, Search(trials=2), FIXED, logged.append)
     assert again == first
-    assert len(said) == 2
-    more = tune(word_splits(), tmp_path, trials=3, settings=FIXED, say=said.append)
+    assert len(logged) == 2
+    more = tune(word_splits(), tmp_path, Search(trials=3), FIXED, logged.append)
     assert more.trials == 3
     assert more.default == first.default
     assert more.value >= first.value
@@ -97,27 +99,27 @@ def test_test_rows_are_never_read(tmp_path: Path) -> None:
     splits = word_splits()
     poisoned = replace(splits.train.take(np.arange(5)), rows=Untouchable())
     with_test = Splits(train=splits.train, valid=splits.valid, test=poisoned)
-    plain = tune(splits, tmp_path / "a", trials=1, settings=FIXED)
-    assert tune(with_test, tmp_path / "b", trials=1, settings=FIXED) == plain
+    plain = tune(splits, tmp_path / "a", ONE, FIXED)
+    assert tune(with_test, tmp_path / "b", ONE, FIXED) == plain
 
 
 def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
-    tune(word_splits(), tmp_path, trials=1, settings=FIXED)
+    tune(word_splits(), tmp_path, ONE, FIXED)
     with pytest.raises(ConfigError, match="another metric"):
-        tune(word_splits(), tmp_path, trials=1, settings=FIXED, metric="micro_f1")
+        tune(word_splits(), tmp_path, Search("micro_f1", trials=1), FIXED)
     with pytest.raises(ConfigError, match="another base"):
-        tune(word_splits(), tmp_path, trials=1, settings=FIXED | {"training.epochs": 2})
+        tune(word_splits(), tmp_path, ONE, FIXED | {"training.epochs": 2})
 
 
 def test_mistakes(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs an end"):
-        tune(word_splits(), tmp_path)
+        Search()
     with pytest.raises(ConfigError, match="did you mean 'mean_f1'"):
-        tune(word_splits(), tmp_path, trials=1, metric="mean_f2")
+        Search("mean_f2", trials=1)
     with pytest.raises(ConfigError, match="at least 1"):
-        tune(word_splits(), tmp_path, trials=0)
+        Search(trials=0)
     with pytest.raises(ConfigError, match="did you mean"):
-        tune(word_splits(), tmp_path, trials=1, settings={"model.widht": 3})
+        tune(word_splits(), tmp_path, ONE, {"model.widht": 3})
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.rivals import padding_share
 from lampnet.inference.logits import sorted_batches
-from lampnet.training.batches import padding_share, shuffled_batches
+from lampnet.training.batches import shuffled_batches
 
 lengths_of_rows = st.lists(st.integers(0, 300), min_size=1, max_size=400).map(np.array)
 

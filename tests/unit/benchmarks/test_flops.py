@@ -3,10 +3,10 @@
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from bench.flops import attention_flops, forward_flops, training_flops
 from lampnet.config import ModelConfig
 from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
-from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
 from lampnet.model.label_edges import LabelGraph
 from lampnet.model.lamp import LaMP
 

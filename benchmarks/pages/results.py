@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lampnet.errors import FormatError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments import paper_tables
 from lampnet.experiments.compare import SCORES
-from lampnet.experiments.other_tools_section import other_tools_section, read_other_tools
 from lampnet.experiments.protocol import RANKING
 from lampnet.experiments.reproduce import SEEDS, other_settings
-from lampnet.experiments.result_files import SPEED_FILE, Cell, Summary, read_results, table, write_whole
-from lampnet.experiments.speed_table import speed_section
+from lampnet.experiments.result_files import read_results
 from lampnet.experiments.systems import SYSTEMS
-from lampnet.experiments.targets import judge
-from lampnet.experiments.trials_section import read_trials, trials_section
 from lampnet.readers.named.registry import NAMES, describe
+from pages.other_tools_section import other_tools_section, read_other_tools
+from pages.speed_section import read_speed, speed_section
+from pages.summary import Cell, Summary, table
+from pages.targets import check_targets
+from pages.trials_section import read_trials, trials_section
 
 #: The metrics in the order of the paper's tables.
 PAPER_ORDER = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy")
@@ -39,34 +38,42 @@ _TITLES = {
 }
 _HEAD = """# Results
 
-This page is written by `lampnet reproduce` from the files in `results/`; no number on it was typed by hand.
-`lampnet reproduce --page-only` writes it again, and every result file names the command that runs it again.
+`lampnet reproduce` writes this page from the files in `results/`; no number on it was typed by hand.
+`lampnet reproduce --page-only` writes it again, and every result file names the command that repeats its run.
 
-All systems go through the same code: the same labelled and test rows, the same features for all baselines as for
-LaMP's own first opinions, settings tuned on validation rows, scores on test rows. Decisions are chosen on rows that
-were not learned from: up to 25,000 labelled rows these are all of them, cut into five parts, each judged by a
-model that learned from the others (LaMP's networks form a committee then; other methods are learned once more from
-all rows); of more rows, where rows come in order (Reuters: the last tenth), for single networks (the paper's six forms
-of LaMP, Emb + MLP, Seq2Seq), and for LaMP where the publisher gives validation rows (yeast), they are the validation
-rows. Where a table gives `mean ± spread`, the spread is the standard deviation over seeds. No run uses test labels for
-a choice, except in the tables called "oracle", which say so; how the recipe itself was found is told in the notes at
-the end.
+All systems share one code path: the same labelled and test rows, and for every baseline the features that LaMP's own
+base learners get. Settings are tuned on validation rows, and scores are those of the test rows. Decision rules are
+chosen on held-out rows:
 
-- **The paper's protocol**: for each metric the best of 27 global thresholds on rows that were not learned from.
-- **Best decision**: for each metric the best on such rows of: thresholds, a threshold for each label, top-k,
-  expected F1.
-- **maAUC, miAUC, mAP**: area under the ROC curve (mean over labels; all entries together) and mean average
-  precision. They need no decision, and show what F1 hides where a constant guess already scores high.
-- The row `constant` guesses the label priors for every row: what a score is worth shows only beside it.
+- **Up to 25,000 labelled rows**: out-of-fold, with five folds, so that every labelled row is held out once. LaMP keeps
+  its five networks as a cross-fitted ensemble; other methods are then fitted again on all labelled rows.
+- **Otherwise**: on the validation rows. This holds for more than 25,000 rows, for serially correlated rows (Reuters:
+  the last tenth), for single networks (the paper's six forms of LaMP, Emb + MLP, Seq2Seq), and for LaMP where the
+  publisher provides validation rows (yeast).
+
+No choice uses test labels, except in the tables called "oracle", which say so. The notes at the end describe how the
+recipe was found.
+
+How to read the tables:
+
+- **mean ± spread**: the spread is the standard deviation over seeds.
+- **The paper's protocol**: for each metric, the best of 27 global thresholds on the held-out rows.
+- **Best decision**: for each metric, the best rule on the held-out rows among global thresholds, one threshold per
+  label, top-k and expected F1.
+- **maAUC, miAUC, mAP**: area under the ROC curve (averaged over labels; over all entries together) and mean average
+  precision. They need no decision rule, and separate systems where a constant guess already has a high F1.
+- **`constant`**: predicts the label priors for every row, the score that any useful model must beat.
 """
 
 
 def write_page(folder: Path, page: Path, notes: Path | None = None) -> None:
     """Write the page from the results in `folder`; `notes` is a hand-written section, where there is one."""
-    speed = _read_speed(folder / SPEED_FILE)
     written = notes.read_text(encoding="utf-8") if notes is not None and notes.is_file() else ""
-    results, trials, tools = read_results(folder), read_trials(folder), read_other_tools(folder)
-    write_whole(page, results_page(results, speed, written, trials, tools))
+    text = results_page(
+        read_results(folder), read_speed(folder), written, read_trials(folder), read_other_tools(folder)
+    )
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(text, encoding="utf-8")
 
 
 def results_page(
@@ -87,7 +94,7 @@ def results_page(
         parts += [_targets(summary), _paper_section(summary, datasets)]
         parts += ["## Every data set", *(_dataset_section(summary, dataset) for dataset in datasets)]
         parts.append(other_tools_section(summary, tools, {name: dataset_title(name) for name in datasets}))
-        missed = [target.dataset for target in judge(summary) if target.reached is False]
+        missed = [target.dataset for target in check_targets(summary) if target.reached is False]
         parts.append(trials_section(trials or {}, missed, results))
     if speed is not None:
         parts.append(speed_section(speed))
@@ -112,14 +119,14 @@ def _shared_runs(results: Sequence[Mapping[str, Any]]) -> str:
         (result["dataset"], result["system"], result["same_run_as"]) for result in results if "same_run_as" in result
     )
     return " ".join(
-        f"On {dataset_title(dataset)} `{name}` has the settings of `{other}`, and shares its runs."
+        f"On {dataset_title(dataset)} `{name}` has the same settings as `{other}` and shares its runs."
         for dataset, name, other in twins
     )
 
 
 def _targets(summary: Summary) -> str:
-    judged = judge(summary)
-    known = [target for target in judged if target.reached is not None]
+    checked = check_targets(summary)
+    known = [target for target in checked if target.reached is not None]
     rows = [
         [
             dataset_title(target.dataset),
@@ -131,13 +138,13 @@ def _targets(summary: Summary) -> str:
         for target in known
     ]
     count = sum(bool(target.reached) for target in known)
-    parts = [f"## Targets\n\nScores under the best decision. {count} of {len(known)} measured targets are reached."]
+    parts = [f"## Targets\n\nScores under the best decision: {count} of {len(known)} measured targets are reached."]
     if rows:
         parts.append(table(["data", "score", "target", "measured", ""], rows))
-    waiting = dict.fromkeys(dataset_title(target.dataset) for target in judged if target.reached is None)
+    waiting = dict.fromkeys(dataset_title(target.dataset) for target in checked if target.reached is None)
     if waiting:
-        open_targets = len(judged) - len(known)
-        parts.append(f"{open_targets} targets have no result yet, all or some of those of {', '.join(waiting)}.")
+        open_targets = len(checked) - len(known)
+        parts.append(f"{open_targets} targets have no result yet; they concern {', '.join(waiting)}.")
     return "\n\n".join(parts)
 
 
@@ -147,11 +154,11 @@ def _paper_section(summary: Summary, datasets: Sequence[str]) -> str:
         return ""
     parts = [
         "## The paper's tables",
-        "Each cell: the published score, then lampnet's under the paper's protocol, then the difference to the "
-        "published one. Rows that the paper does not have are compared with the best published score of the column. "
-        "RNN Seq2Seq is scored by the label sets it names itself. The six forms of LaMP are single networks with "
-        "lampnet's own recipe, first opinions included; they differ in the label graph and in messages among the "
-        "input's nodes. The published systems ran with d=512 on a graphics card.",
+        "Each cell holds the published score, lampnet's score under the paper's protocol, and the difference. "
+        "Systems that the paper does not have are compared with the best published score of the column.",
+        "The six forms of LaMP are single networks with lampnet's own recipe, base learners included; they differ in "
+        "the label graph and in whether input nodes send messages to each other. RNN Seq2Seq is scored by the label "
+        "sets that it generates. The published systems have d=512 and ran on a GPU.",
     ]
     parts += [_paper_table(summary, metric, shown) for metric in PAPER_ORDER]
     return "\n\n".join(parts)
@@ -189,7 +196,7 @@ def _paper_table(summary: Summary, metric: str, datasets: Sequence[str]) -> str:
 def _our_score(summary: Summary, dataset: str, system: str | None, metric: str) -> Cell | None:
     if system is None:
         return None
-    # The paper scores the label sets that RNN Seq2Seq names itself; thresholds are for probabilities.
+    # The paper scores the label sets that RNN Seq2Seq generates; only probabilities need a threshold.
     own = all("own_sets" in run for run in summary.runs(dataset, system))
     return summary.score(dataset, system, metric, "own_sets" if own else "paper")
 
@@ -209,20 +216,20 @@ def _dataset_section(summary: Summary, dataset: str) -> str:
     systems = [name for name in SYSTEMS if summary.has(dataset, name)]
     first = summary.rows[dataset, systems[0]][0]["data"]
     rows = first["rows"]
-    facts = (
+    about = (
         f"{rows['train']:,} training, {rows['valid']:,} validation and {rows['test']:,} test rows; "
         f"{first['labels']} labels; prior label graph: {first['prior_graph']}."
     )
     if dataset in NAMES:
-        facts += f" Split: {describe(dataset).parts}."
+        about += f" Split: {describe(dataset).parts}."
     if dataset == "yeast_chipexo":
-        facts += " It stands in for the paper's TFBS data, which are not public; no published score belongs beside it."
-    parts = [f"### {dataset_title(dataset)}", facts]
-    parts += ["Best decision for each metric, chosen on validation rows:", _score_table(summary, dataset, systems)]
+        about += " It stands in for the paper's TFBS data, which are not public, so there are no published scores."
+    parts = [f"### {dataset_title(dataset)}", about]
+    parts += ["Best decision for each metric, chosen on held-out rows:", _score_table(summary, dataset, systems)]
     parts += [_rules(summary, dataset), _cut_short(summary, dataset, systems)]
     parts += ["The paper's protocol:", _metric_table(summary, dataset, systems, "paper")]
     parts += [
-        "Oracle, thresholds chosen on the TEST rows (an upper bound; nothing was chosen by it):",
+        "Oracle: thresholds chosen on the TEST rows, an upper bound that no choice was based on:",
         _metric_table(summary, dataset, systems, "oracle"),
     ]
     parts.append(_other_settings_note(summary, dataset, systems))
@@ -270,13 +277,13 @@ def _rules(summary: Summary, dataset: str) -> str:
 
 
 def _cut_short(summary: Summary, dataset: str, systems: Sequence[str]) -> str:
-    """Which networks might have learned more, had they been given more time."""
+    """Networks whose training was ended by the time budget."""
     ended = []
     for system in systems:
         late = [run for run in summary.runs(dataset, system) if run["status"] == "time budget"]
         if late:
             ended.append(f"`{system}` ({max(run['time_budget_minutes'] for run in late):g} minutes)")
-    return f"Ended by their time budget: {', '.join(ended)}." if ended else ""
+    return f"Stopped by the time budget: {', '.join(ended)}." if ended else ""
 
 
 def _other_settings_note(summary: Summary, dataset: str, systems: Sequence[str]) -> str:
@@ -288,7 +295,7 @@ def _other_settings_note(summary: Summary, dataset: str, systems: Sequence[str])
     if not changed:
         return ""
     listed = "; ".join(f"`{system}` ({', '.join(sorted(names))})" for system, names in changed.items())
-    return f"Made with other settings than this version's defaults: {listed}."
+    return f"Run with settings that differ from this version's defaults: {listed}."
 
 
 def _highest(cells: Iterable[Cell | None]) -> float | None:
@@ -308,13 +315,3 @@ def dataset_title(dataset: str) -> str:
     'Reuters-21578'
     """
     return describe(dataset).title.partition(":")[0] if dataset in NAMES else dataset
-
-
-def _read_speed(path: Path) -> Mapping[str, Any] | None:
-    if not path.is_file():
-        return None
-    try:
-        speed = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as fault:
-        raise FormatError(path, f"the speed table cannot be read ({fault}); delete it and measure again") from None
-    return speed if isinstance(speed, dict) else None

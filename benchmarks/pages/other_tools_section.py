@@ -1,4 +1,4 @@
-"""The part of the results page that sets LaMP beside other tools; from `results/other_tools/`."""
+"""The part of the results page that compares LaMP with other tools; from `results/other_tools/`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from lampnet.experiments.compare import SCORES
-from lampnet.experiments.result_files import Result, Summary, read_results, table
+from lampnet.experiments.result_files import Result, read_results
+from pages.summary import Summary, table
 
 FOLDER = "other_tools"
 _METRICS = ("example_f1", "micro_f1", "macro_f1")
@@ -38,11 +39,10 @@ def other_tools_section(summary: Summary, tools: Sequence[Mapping[str, Any]], ti
     if not rows:
         return ""
     parts = [
-        "## Beside other tools",
-        "The same rows and features as in the tables above, each tool's strength of regularisation tuned on the "
-        "validation rows (`benchmarks/other_tools.py`). Where a tool gives probabilities, lampnet's decisions are "
-        "chosen for it on rows that were not learned from, for each score, as for every baseline; LibMultiLabel names "
-        "its label sets itself. Minutes of fitting with tuning.",
+        "## Compared with other tools",
+        "The same rows and features as above, with each tool's regularisation strength tuned on the validation rows "
+        "(`benchmarks/other_tools.py`). For a tool with probabilities, decision rules are chosen on held-out rows as "
+        "for every baseline; LibMultiLabel chooses its label sets itself. Minutes include tuning.",
         table(["data", "tool", *(SCORES[metric] for metric in _METRICS), "minutes"], rows),
     ]
     return "\n\n".join(parts)

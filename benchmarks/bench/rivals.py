@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from bench.networks import training_step
+from bench.timing import interleaved, medians
 from lampnet.config import Config
 from lampnet.errors import DataError
-from lampnet.experiments.bench_networks import training_step
-from lampnet.experiments.bench_timing import interleaved, medians
 
 FIT_ROWS, TEST_ROWS = 320, 128
 #: a decoder that has learned nothing does not know when to stop, so it learns before its predictions are timed
 DECODER_EPOCHS = 4
 
 
-def rivals(say: Callable[[str], None]) -> dict[str, Any]:
+def rivals(log: Callable[[str], None]) -> dict[str, Any]:
     """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
     from lampnet.baselines import baseline
     from lampnet.encoders import make_encoder
@@ -51,7 +51,7 @@ def rivals(say: Callable[[str], None]) -> dict[str, Any]:
     settings = {"width": config.model.width, "epochs": 1, "beams": 5}
     seq2seq = baseline("seq2seq", **{**settings, "epochs": DECODER_EPOCHS}).fit(nodes, Y, test, Y[:TEST_ROWS])
     logistic, chain = baseline("logistic", C=3.0).fit(features, Y), baseline("chain", C=3.0).fit(features, Y)
-    say("rivals on Bibtex: Seq2Seq (beam 5), one-vs-rest logistic regression, classifier chain")
+    log("rivals on Bibtex: Seq2Seq (beam 5), one-vs-rest logistic regression, classifier chain")
     fit = medians(
         interleaved(
             {
@@ -90,7 +90,7 @@ def batching() -> dict[str, Any]:
     from lampnet.model.build import build_member
     from lampnet.readers.named.registry import load
     from lampnet.runtime.random_bytes import RandomBytes
-    from lampnet.training.batches import padding_share, shuffled_batches
+    from lampnet.training.batches import shuffled_batches
 
     try:
         splits = load("reuters21578")
@@ -119,3 +119,10 @@ def batching() -> dict[str, Any]:
         "loading_share": taken["make"] / (taken["make"] + taken["step"]),
         "rows": len(rows),
     }
+
+
+def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
+    """The share of node places that hold no node."""
+    held = sum(int(lengths[rows].sum()) for rows in batches)
+    places = sum(len(rows) * max(1, int(lengths[rows].max())) for rows in batches)
+    return 1 - held / max(1, places)

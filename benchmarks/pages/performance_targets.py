@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lampnet.experiments import result_files
+from pages import summary
 
 #: (mode, width) -> times plain torch, utilisation; at Bibtex's shape
 TARGETS = {
@@ -28,7 +28,7 @@ NEEDED = ("products", "softmax", "layer norm")
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    return result_files.table(head, [[str(cell) for cell in row] for row in rows]) + "\n"
+    return summary.table(head, [[str(cell) for cell in row] for row in rows]) + "\n"
 
 
 def verdict(reached: list[float], wanted: float, bound: float) -> str:
@@ -61,8 +61,8 @@ def target_section(runs: list[dict[str, Any]], profile: list[dict[str, Any]]) ->
         if mode == "infer" and width >= INT8_FROM_WIDTH:
             int8, bound = [line["int8_vs_torch"] for line in lines], max(line["int8_vs_torch_bound"] for line in lines)
             free = max(int8) / needed_share(profile, "int8", width)
-            judged = verdict(int8, INT8_TARGET, min(free, bound))
-            cells = [INT8_TARGET, shown(int8), "", f"{free:.2f}", f"{bound:.2f}", judged]
+            outcome = verdict(int8, INT8_TARGET, min(free, bound))
+            cells = [INT8_TARGET, shown(int8), "", f"{free:.2f}", f"{bound:.2f}", outcome]
             rows.append([f"int8 inference, d={width}", "x torch", *cells])
     head = ["what", "measure", "wanted", "reached", "beside torch that keeps memory", "all else free", "bound", ""]
     return table(head, rows)

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from bench.timing import interleaved, medians, ratio
 from lampnet.config import Config
 from lampnet.evaluation.metrics import METRICS
-from lampnet.experiments.bench_timing import interleaved, medians, ratio
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits, probabilities
 from lampnet.model.ensemble import networks_of

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from scipy import sparse
 
+from bench import networks
 from lampnet.config import ModelConfig
-from lampnet.experiments import bench_networks as networks
 from lampnet.model.kernels.prediction_layout import prepared
 from lampnet.model.label_edges import LabelGraph
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import torch
 
-from lampnet.config import ModelConfig
-from lampnet.experiments.bench_growth import measure
-from lampnet.experiments.bench_networks import (
+from bench.flops import attention_flops, forward_flops, training_flops
+from bench.growth import measure
+from bench.networks import (
     SHAPES,
     PlainTransformer,
     Shape,
@@ -27,10 +27,10 @@ from lampnet.experiments.bench_networks import (
     random_batch,
     training_step,
 )
-from lampnet.experiments.bench_rivals import batching, rivals
-from lampnet.experiments.bench_start import first_prediction, start_up
-from lampnet.experiments.bench_timing import apart, in_turns, interleaved, medians, ratio
-from lampnet.experiments.flops import attention_flops, forward_flops, training_flops
+from bench.rivals import batching, rivals
+from bench.start import first_prediction, start_up
+from bench.timing import apart, in_turns, interleaved, medians, ratio
+from lampnet.config import ModelConfig
 from lampnet.inference.logits import rows_a_batch
 from lampnet.model.kernels.int8 import WORTH_IT, Int8Linear, quantised
 from lampnet.model.kernels.prediction_layout import prepared
@@ -42,10 +42,10 @@ TRAIN_ROWS = 32
 SPARSE_ROWS = 4
 #: nodes to be predicted from: so many that laying a network out does not count
 MANY = 2**60
-Say = Callable[[str], None]
+Log = Callable[[str], None]
 
 
-def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1) -> dict[str, Any]:
+def run(quick: bool = False, log: Log = lambda sentence: None, threads: int = 1) -> dict[str, Any]:
     """Measure everything; `quick` takes one width, fewer shapes and a minute."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
@@ -58,16 +58,16 @@ def run(quick: bool = False, say: Say = lambda sentence: None, threads: int = 1)
                 seconds = 2.0 if quick or shape.name != "bibtex" else 12.0
                 for one in (measure_training, measure_prediction):
                     results.append(one(shape, width, seconds, _rows(shape, width)))
-                    say(sentence(results[-1]))
-        say("single rows, start-up and memory")
+                    log(sentence(results[-1]))
+        log("single rows, start-up and memory")
         found: dict[str, Any] = {
             "results": results,
             "latency": apart(latency, 100 if quick else 400),
             "start_up": start_up(),
             "first_prediction": apart(first_prediction, SHAPES[0]),
             "memory": memory(quick),
-            "growth": [] if quick else growth(say),
-            "rivals": {"skipped": "only in the full bench"} if quick else apart(rivals, say),
+            "growth": [] if quick else growth(log),
+            "rivals": {"skipped": "only in the full bench"} if quick else apart(rivals, log),
             "batching": {"skipped": "only in the full bench"} if quick else apart(batching),
             "machine": machine(threads),
         }
@@ -250,7 +250,7 @@ def memory(quick: bool) -> list[dict[str, Any]]:
     ]
 
 
-def growth(say: Say) -> list[dict[str, Any]]:
+def growth(log: Log) -> list[dict[str, Any]]:
     """Time and memory as labels and nodes grow."""
     points: list[dict[str, Any]] = []
     points += [{"labels": n, "nodes": 64, "rows": 2} for n in (100, 300, 1000, 3000)]
@@ -265,7 +265,7 @@ def growth(say: Say) -> list[dict[str, Any]]:
         line = found[-1]
         kind = "candidates" if line["candidates"] else "edges" if line["edges_a_label"] else "all"
         told = f"{line['rows_per_second']:.1f} rows/s, {line['peak_mb']:.0f} MB"
-        say(f"growth L={line['labels']} S={line['nodes']} {kind} {line['mode']}: {told}")
+        log(f"growth L={line['labels']} S={line['nodes']} {kind} {line['mode']}: {told}")
     return found
 
 

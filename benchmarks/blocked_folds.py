@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import expit
-from trials import SCORES, Rows, weighing
 
 from lampnet.base_learners.protocol import FOLDS
 from lampnet.base_learners.stack import Stack
@@ -26,6 +25,7 @@ from lampnet.data.splits import Splits, fold_numbers, serially_correlated_rows
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import METRICS
 from lampnet.pipeline.fit import fit
+from trials import SCORES, Rows, weighing
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "parts_in_order.json"
 

@@ -1,4 +1,4 @@
-"""What lampnet set out to reach (`targets.json`), and whether its results do."""
+"""lampnet's targets (`targets.json`), and whether its results reach them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from lampnet.baselines import REGISTRY
-from lampnet.experiments.result_files import Cell, Summary
+from pages.summary import Cell, Summary
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One target: what was asked, what was measured, and `reached` (None where no result is there)."""
+class Target:
+    """One target: what was asked, what was measured, and whether it was `reached` (None without a result)."""
 
     dataset: str
     score: str
@@ -27,58 +27,58 @@ class Judged:
 
 @cache
 def targets() -> dict[str, Any]:
-    """The file as it is: `reach`, `order` and `above_every_baseline`."""
-    text = resources.files("lampnet.experiments").joinpath("targets.json").read_text(encoding="utf-8")
+    """The content of `targets.json`: `reach`, `order` and `above_every_baseline`."""
+    text = Path(__file__).with_name("targets.json").read_text(encoding="utf-8")
     whole: dict[str, Any] = json.loads(text)
     return whole
 
 
-def judge(summary: Summary) -> list[Judged]:
-    """All targets against the results, each score under the decision that validation rows chose for it."""
+def check_targets(summary: Summary) -> list[Target]:
+    """All targets against the results, each score under the decision rule chosen on held-out rows."""
     given = targets()
-    judged = [
+    checked = [
         _reached(summary, target["dataset"], target["system"], score, value)
         for target in given["reach"]
         for score, value in target["scores"].items()
     ]
-    judged += [_ordered(summary, target["dataset"], target["score"], target["systems"]) for target in given["order"]]
+    checked += [_ordered(summary, target["dataset"], target["score"], target["systems"]) for target in given["order"]]
     above = given["above_every_baseline"]
-    judged += [
+    checked += [
         _above(summary, dataset, above["system"], score) for dataset in above["datasets"] for score in above["scores"]
     ]
-    return judged
+    return checked
 
 
 def best_baseline(summary: Summary, dataset: str, score: str) -> tuple[str, Cell] | None:
-    """The method beside LaMP that scores highest, and its score; None where none has a result."""
+    """The baseline with the highest score, and that score; None without a result."""
     rivals = [(name, cell) for name in REGISTRY if (cell := summary.score(dataset, name, score)) is not None]
     return max(rivals, key=lambda pair: pair[1].mean, default=None)
 
 
-def _reached(summary: Summary, dataset: str, system: str, score: str, value: float) -> Judged:
+def _reached(summary: Summary, dataset: str, system: str, score: str, value: float) -> Target:
     found = summary.score(dataset, system, score)
     asked = f"{system} at least {value:g}"
     if found is None:
-        return Judged(dataset, score, asked, "no result yet", None)
+        return Target(dataset, score, asked, "no result yet", None)
     # Compared as the table shows them, so that no reader finds 0.520 called a miss of 0.52.
-    return Judged(dataset, score, asked, f"{found} ({found.mean - value:+.3f})", round(found.mean, 3) >= value)
+    return Target(dataset, score, asked, f"{found} ({found.mean - value:+.3f})", round(found.mean, 3) >= value)
 
 
-def _ordered(summary: Summary, dataset: str, score: str, systems: Sequence[str]) -> Judged:
+def _ordered(summary: Summary, dataset: str, score: str, systems: Sequence[str]) -> Target:
     asked = " above ".join(systems)
     found = [summary.score(dataset, system, score) for system in systems]
     known = [cell for cell in found if cell is not None]
     if len(known) < len(systems):
-        return Judged(dataset, score, asked, "no result yet", None)
+        return Target(dataset, score, asked, "no result yet", None)
     falling = all(first.mean > second.mean for first, second in pairwise(known))
-    return Judged(dataset, score, asked, ", ".join(str(cell) for cell in known), falling)
+    return Target(dataset, score, asked, ", ".join(str(cell) for cell in known), falling)
 
 
-def _above(summary: Summary, dataset: str, system: str, score: str) -> Judged:
+def _above(summary: Summary, dataset: str, system: str, score: str) -> Target:
     asked = f"{system} above every baseline"
     own, rival = summary.score(dataset, system, score), best_baseline(summary, dataset, score)
     if own is None or rival is None:
-        return Judged(dataset, score, asked, "no result yet", None)
+        return Target(dataset, score, asked, "no result yet", None)
     name, best = rival
     measured = f"{own}; {name} {best} ({own.mean - best.mean:+.3f})"
-    return Judged(dataset, score, asked, measured, own.mean > best.mean)
+    return Target(dataset, score, asked, measured, own.mean > best.mean)

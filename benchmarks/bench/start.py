@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from scipy import sparse
 
-from lampnet.experiments.bench_networks import Shape
+from bench.networks import Shape
 
 ROWS, TURNS = 96, 3
 

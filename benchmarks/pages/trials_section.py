@@ -1,4 +1,4 @@
-"""The part of the results page that tells what was tried where a target is missed; from `results/trials/`."""
+"""The part of the results page that shows what was tried where a target is missed; from `results/trials/`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from lampnet.errors import FormatError
 from lampnet.experiments.compare import SCORES
-from lampnet.experiments.result_files import table
+from pages.summary import table
 
 FOLDER = "trials"
 _METRICS = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
@@ -36,10 +36,10 @@ def trials_section(
         return ""
     parts = [
         "## What was tried where a target is missed",
-        "Scores of labelled rows, each judged out-of-fold; decisions chosen on one half of the rows and scored on the "
-        "other (`benchmarks/trials.py`). No test row is looked at here. The opinions are weighed against each other as "
-        "a network does before its first step; the rows of LaMP are its networks on the rows that they did not learn "
-        "from, with decisions chosen on the same rows, a little too good therefore.",
+        "Out-of-fold scores of the labelled rows (`benchmarks/trials.py`); decision rules are chosen on one half of "
+        "the rows and scored on the other. No test row is used. Base learners are stacked with the weights that a "
+        "network starts from. The rows in bold are LaMP's networks on their held-out rows; their rules were chosen on "
+        "the same rows, so these scores are slightly optimistic.",
     ]
     for name in shown:
         tried = [(what, trial["scores"]) for what, trial in trials[name]["trials"].items()]
@@ -48,7 +48,7 @@ def trials_section(
             for result in results
             if result["dataset"] == name
             and result.get("finished")
-            and result["system"].startswith("lamp")  # the paper's forms are judged on validation rows, on fewer
+            and result["system"].startswith("lamp")  # the paper's forms are scored on the validation rows only
         ]
         tried.sort(key=lambda pair: -pair[1]["example_f1"])
         rows = [[what, *(f"{scores[metric]:.3f}" for metric in _METRICS)] for what, scores in tried]

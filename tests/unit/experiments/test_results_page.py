@@ -1,0 +1,167 @@
+"""The page is made from result files alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lampnet.errors import FormatError
+from lampnet.evaluation.metrics import METRICS
+from lampnet.experiments.paper_tables import systems as published_systems
+from lampnet.experiments.result_files import write_json, write_result
+from pages.results import results_page, write_page
+from pages.speed_section import speed_section
+from pages.summary import Summary
+from pages.targets import check_targets
+
+MakeResult = Callable[..., dict[str, Any]]
+
+
+def row_of(page: str, start: str, after: str = "") -> str:
+    """The first table row that starts so, behind the heading `after`."""
+    return next(line for line in page[page.index(after) :].splitlines() if line.startswith(f"| {start} |"))
+
+
+def test_mean_spread_and_difference_to_the_paper(result: MakeResult) -> None:
+    runs = [result("bibtex", "lamp", seed, 0.4, example_f1=0.5 + 0.01 * seed) for seed in range(3)]
+    runs += [result("bibtex", "fmp-pr", 0, 0.4), result("bibtex", "constant", 0, 0.1)]
+    page = results_page(runs)
+    # Published: FMP + LaMP_pr 0.447 is the best example-F1 on Bibtex.
+    assert row_of(page, "FMP + LaMP_pr", "### Table 1").endswith("| 0.447 / 0.400 (-0.047) |")
+    assert row_of(page, "LaMP (lampnet's default) (`lamp`)", "### Table 1").endswith("| 0.510 ± 0.010 (+0.063) |")
+    assert row_of(page, "**best published**", "### Table 1").endswith("| **0.447** |")
+    assert row_of(page, "label priors (`constant`)", "### Table 1").endswith("| 0.100 (-0.347) |")
+
+
+def test_every_published_system_and_the_constant_guess_are_in_every_table(result: MakeResult) -> None:
+    page = results_page([result(d, s) for d in ("bibtex", "sider") for s in ("lamp", "constant")])
+    sections = re.split(r"^### ", page, flags=re.MULTILINE)
+    for metric, title in zip(METRICS, ("subset", "Hamming", "example-F1", "micro-F1", "macro-F1"), strict=True):
+        own = next(part for part in sections if title in part.splitlines()[0])
+        for system in published_systems(metric):
+            assert f"| {system} |" in own
+    tables = [block for block in page.split("\n\n") if block.startswith("| system")]
+    assert len(tables) == 5 + 2 * 3
+    assert all("constant" in block for block in tables)
+    assert all("maAUC" in block and "mAP" in block for block in tables if "fit, minutes" in block)
+
+
+def test_oracle_scores_stay_apart(result: MakeResult) -> None:
+    page = results_page([result("emotions", "lamp", value=0.25)])
+    before, after = page.split("Oracle: thresholds chosen on the TEST rows")
+    assert "0.260" not in before
+    assert "0.260" in after
+
+
+def test_targets_are_computed(result: MakeResult) -> None:
+    summary = Summary(
+        [
+            result("bibtex", "lamp", value=0.5, example_f1=0.5201, macro_f1=0.4289),
+            result("bibtex", "logistic", value=0.45, micro_f1=0.6),
+            result("yeast_chipexo", "emb-fc", value=0.8),
+            result("yeast_chipexo", "emb-el", value=0.7),
+            result("yeast_chipexo", "mlp", value=0.75),
+        ]
+    )
+    checked = {(t.dataset, t.score, t.asked): t.reached for t in check_targets(summary)}
+    assert checked["bibtex", "example_f1", "lamp at least 0.52"] is True
+    assert checked["bibtex", "macro_f1", "lamp at least 0.43"] is False
+    assert checked["bibtex", "micro_f1", "lamp above every baseline"] is False
+    assert checked["bibtex", "example_f1", "lamp above every baseline"] is True
+    assert checked["yeast_chipexo", "roc_auc_macro", "emb-fc above emb-el above mlp"] is False
+    assert checked["sider", "roc_auc_macro", "lamp at least 0.66"] is None
+
+
+def test_the_page_shows_targets_as_reached_or_missed(result: MakeResult) -> None:
+    page = results_page([result("bibtex", "lamp", value=0.5, example_f1=0.53, macro_f1=0.4)])
+    rows = [line for line in page.splitlines() if "lamp at least" in line]
+    assert rows[0] == "| Bibtex | ebF1 | lamp at least 0.52 | 0.530 (+0.010) | reached |"
+    assert [row.split(" | ")[-1] for row in rows] == ["reached |", "**missed** |", "**missed** |"]
+    assert "1 of 3 measured targets are reached" in page
+    assert "SIDER" in next(line for line in page.splitlines() if "have no result yet" in line)
+
+
+def test_what_was_tried_is_shown_where_a_target_is_missed_and_only_there(result: MakeResult, tmp_path: Path) -> None:
+    tried = {"dataset": "bibtex", "rows": 4880, "trials": {"a": {"scores": dict.fromkeys(METRICS, 0.25)}}}
+    tried["trials"]["b"] = {"scores": dict.fromkeys(METRICS, 0.75)}
+    write_json(tmp_path / "trials" / "bibtex.json", tried)
+    write_result(tmp_path, result("bibtex", "lamp", value=0.5))
+    write_page(tmp_path, tmp_path / "page.md")
+    section = (tmp_path / "page.md").read_text().split("## What was tried where a target is missed")[1]
+    assert "### bibtex: 4,880 labelled rows" in section
+    names = [line.split(" | ")[0] for line in section.splitlines() if line.startswith("| ")]
+    assert names[0] == "| tried"
+    assert names.index("| b") < names.index("| a"), "the best comes first"
+    assert any("seed 0" in name for name in names), "LaMP's own validation score stands beside"
+    write_result(tmp_path, result("bibtex", "lamp", value=0.9))
+    write_page(tmp_path, tmp_path / "page.md")
+    assert "What was tried" not in (tmp_path / "page.md").read_text()
+    write_json(tmp_path / "trials" / "bibtex.json", [])
+    with pytest.raises(FormatError, match="no file of trials"):
+        write_page(tmp_path, tmp_path / "page.md")
+
+
+def test_other_tools_stand_under_lamp_where_they_have_run(result: MakeResult, tmp_path: Path) -> None:
+    tool = result("bibtex", "svm", value=0.25) | {"title": "SVM", "system": "theirs", "tool_version": "0.7.2"}
+    write_result(tmp_path / "other_tools", tool)
+    for dataset in ("bibtex", "emotions"):
+        write_result(tmp_path, result(dataset, "lamp", value=0.5))
+    write_page(tmp_path, tmp_path / "page.md")
+    section = (tmp_path / "page.md").read_text().split("## Compared with other tools")[1].split("## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert [row.split(" | ")[:5] for row in rows] == [
+        ["| Bibtex", "**LaMP**", "0.500", "0.500", "0.500"],
+        ["| ", "SVM (theirs 0.7.2)", "0.250", "0.250", "0.250"],
+    ]
+    write_result(tmp_path / "other_tools", tool | {"finished": False})
+    write_page(tmp_path, tmp_path / "page.md")
+    assert "other tools" not in (tmp_path / "page.md").read_text()
+
+
+def test_methods_that_did_not_finish_have_a_row(result: MakeResult) -> None:
+    late = {
+        key: result("delicious", "chain")[key] for key in ("dataset", "system", "seed", "version", "machine", "data")
+    }
+    late |= {"finished": False, "status": "did not finish in 60 minutes"}
+    page = results_page([late, result("delicious", "lamp")])
+    assert "did not finish in 60 minutes" in row_of(page, "`chain`", "### Delicious")
+    assert "did not finish in 60 minutes" in row_of(page, "classifier chain (`chain`)", "### Table 1")
+
+
+def test_networks_that_ran_out_of_time_are_named(result: MakeResult) -> None:
+    late = result("bibtex", "seq2seq") | {"status": "time budget", "time_budget_minutes": 12.5}
+    page = results_page([late, result("bibtex", "mlp"), result("emotions", "mlp")])
+    assert "Stopped by the time budget: `seq2seq` (12.5 minutes)." in page
+    assert page.count("Stopped by the time budget") == 1
+
+
+def test_the_page_includes_the_notes_and_names_the_machine(result: MakeResult, tmp_path: Path) -> None:
+    write_result(tmp_path / "results", result("emotions", "lamp"))
+    notes, page = tmp_path / "docs" / "research-notes.md", tmp_path / "docs" / "results.md"
+    write_page(tmp_path / "results", page, notes)
+    assert "Abacus 3" in page.read_text()
+    assert "tried" not in page.read_text()
+    notes.write_text("## What was tried\n\nfive things\n")
+    write_page(tmp_path / "results", page, notes)
+    assert "## What was tried\n\nfive things" in page.read_text()
+    write_page(tmp_path / "nothing", page)
+    assert "no results yet" in page.read_text()
+
+
+def test_the_speed_table(tmp_path: Path) -> None:
+    known = {
+        "training_minutes_per_epoch": 2.0, "testing_minutes_per_epoch": 0.5, "training_speedup_over_seq2seq": 1.5,
+        "testing_speedup_over_seq2seq": 4.0, "seq2seq_training_minutes_per_epoch": 3.0,
+        "seq2seq_testing_minutes_per_epoch": 2.0,
+    }  # fmt: skip
+    machine = {"cpu": "Abacus 3", "threads": 1}
+    section = speed_section({"machine": machine, "datasets": {"bibtex": known}})
+    assert "| Bibtex | 2.000 | 3.000 | 1.5x | 2.1x | 0.500 | 2.000 | 4.0x | 2.1x |" in section
+    folder = tmp_path / "results"
+    write_json(folder / "speed.json", {"machine": machine, "datasets": {"bibtex": known}})
+    write_page(folder, tmp_path / "page.md")
+    assert "## Speed" in (tmp_path / "page.md").read_text()
