@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
-from lampnet.data.from_arrays import as_dataset, kind_of, row_count, row_numbers
+from lampnet.data.from_arrays import as_dataset, row_count, row_numbers
+from lampnet.data.kinds import kind_of
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
@@ -52,22 +53,22 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         d, K and T of the paper.
     dropout, node_dropout : float, optional
     base_learners : str or list, optional
-        First opinions the labels start from: any of "linear", "knn", "forest"; "none".
+        Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest"; or "none".
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional
         Seconds, or text such as "10m", after which training ends with its best epoch.
     input_kind : str
-        "auto" tells it from X: sparse matrices are word sets, lists of strings are texts (windows of DNA where
-        all are, pictures where all name picture files), lists of arrays are pictures, DataFrames and arrays of
-        up to 512 columns are tables (a node a column; dates count in seconds), wider ones vectors. Else one of
-        wordset, text, vector, columns, dna, molecule (SMILES are not told from text: say so), image.
+        "auto" recognises it: sparse matrices are word sets, lists of strings are texts (DNA windows or picture
+        files where all of them look so), lists of arrays are pictures, DataFrames and arrays of up to 512 columns
+        are tables (one node per column; dates count in seconds), wider ones vectors. Or name it: wordset, text,
+        vector, columns, dna, molecule (SMILES are not recognised), image.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     validation_fraction : float, optional
-        The share of the rows that is set aside to choose the best epoch and the decisions, for a single network.
-        By default a committee of networks judges all rows, each by one that did not learn from it (up to 25,000
-        rows), or a tenth is set aside.
+        The share of the rows held out to choose the best epoch and the decisions of a single network. By default
+        up to 25,000 rows train a cross-fitted ensemble, in which each row is scored by the network that did not
+        train on it; of more rows a tenth is held out.
     settings : dict, optional
         Any further setting by its dotted name, e.g. ``{"training.weight_decay": 0.1}``.
     random_state : int, RandomState or None
@@ -80,6 +81,10 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : array (L,)
         The labels: names where Y had names, else column numbers. Column j of every output is classes_[j].
     model_ : lampnet.inference.predictor.FittedModel
+    n_iter_ : int
+        Epochs of training.
+    y_form_ : lampnet.data.labels.Form
+        What y looked like: an indicator, label sets, or one class per row.
     n_features_in_, feature_names_in_ : as in scikit-learn, for tables and matrices
 
     Examples
@@ -154,7 +159,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : CSR/CSC matrix, array, DataFrame, list of texts, ... (see `input_kind`)
         y : indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; a list of n label sets; or
-            n classes, one a row
+            n classes, one per row
         """
         config = self._config(self._seed())
         kind = kind_of(X, self.input_kind)
@@ -171,7 +176,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not 0 < fraction < 1:
                 raise ConfigError(f"validation_fraction={fraction} must be between 0 and 1")
             config = config.updated({"training.folds": 1})
-        options: dict[str, Any] = {"label_edges": edges, "callback": self._report, "say": self._say}
+        options: dict[str, Any] = {"label_edges": edges, "callback": self._report, "say": self._log}
         try:
             model = fit(Splits(train=data), config, validation_fraction=fraction or VALIDATION_FRACTION, **options)
         except Stopped as stopped:
@@ -187,7 +192,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = model
         self.classes_ = classes
         self.n_iter_ = epochs
-        self._form = form
+        self.y_form_ = form
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
@@ -241,38 +246,38 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rule(self) -> Rule:
         """How `predict` chooses labels."""
         self._check_metric()
-        return TopK(1) if self._form.single else self.model_.decisions.best[self.metric]
+        return TopK(1) if self.y_form_.single else self.model_.decisions.best[self.metric]
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Logits (n, L); for two classes, one a row, the difference (n,)."""
+        """Logits (n, L); for two classes, one per row, the difference (n,)."""
         logits = np.asarray(self.model_logits(X), dtype=np.float64)
-        return logits[:, 1] - logits[:, 0] if self._form.single and logits.shape[1] == 2 else logits
+        return logits[:, 1] - logits[:, 0] if self.y_form_.single and logits.shape[1] == 2 else logits
 
     def model_logits(self, X: Any) -> np.ndarray:
         """Final logits (n, L) of every label, float32."""
-        check_is_fitted(self, "model_")
-        return self.model_.logits(self._dataset(X).rows)
+        rows = self._dataset(X).rows
+        return self.model_.logits(rows)
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class a row."""
+        """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class per row."""
         from scipy.special import expit, softmax
 
         logits = np.asarray(self.model_logits(X), dtype=np.float64)
-        proba: np.ndarray = softmax(logits, axis=1) if self._form.single else expit(logits)
+        proba: np.ndarray = softmax(logits, axis=1) if self.y_form_.single else expit(logits)
         return proba
 
     def predict(self, X: Any) -> Any:
         """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,)."""
         check_is_fitted(self, "model_")
-        if self._form.single:
+        if self.y_form_.single:
             return self.classes_[self.model_logits(X).argmax(axis=1)]
         chosen = self._rule().apply(self.predict_proba(X))
-        return sparse.csr_matrix(chosen, dtype=np.int64) if self._form.sparse else chosen.astype(np.int64)
+        return sparse.csr_matrix(chosen, dtype=np.int64) if self.y_form_.sparse else chosen.astype(np.int64)
 
     def predict_labels(self, X: Any) -> list[list[Any]]:
         """The predicted labels of each row, most probable first."""
         proba = self.predict_proba(X)
-        if self._form.single:
+        if self.y_form_.single:
             return [[label] for label in self.classes_[proba.argmax(axis=1)].tolist()]
         chosen = self._rule().apply(proba)
         names = self.classes_.tolist()
@@ -280,7 +285,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return [[names[j] for j in ranked if row[j]] for row, ranked in zip(chosen, order, strict=True)]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """`metric` of the predicted label sets; for one class a row, the accuracy.
+        """`metric` of the predicted label sets; for one class per row, the accuracy.
 
         scikit-learn scores multi-label classifiers by subset accuracy, which is close to zero for many labels
         and so of little use to choose by; give ``metric="subset_accuracy"`` to have it here.
@@ -295,15 +300,15 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_metric()
         if row_count(X) == 0:
             raise DataError("X has no row; give at least one row to score")
-        if self._form.single:
+        if self.y_form_.single:
             return float(np.mean(np.asarray(self.predict(X)) == classes_of(y, row_count(X))))
-        truth = indicator_of(y, self.classes_, self._form, row_count(X))
+        truth = indicator_of(y, self.classes_, self.y_form_, row_count(X))
         chosen = np.zeros(truth.shape, dtype=bool)
         chosen[:, : len(self.classes_)] = self._rule().apply(self.predict_proba(X))
         return float(METRICS[self.metric](truth, chosen))
 
     def explain(self, X: Any, rows: Any = None, labels: Any = None) -> list[Explanation]:
-        """Why: for each row the input parts and the other labels that each label listened to.
+        """For each row the input parts and the other labels that each label received messages from.
 
         Parameters
         ----------
@@ -330,7 +335,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "model_")
         self._config(0)  # what is saved can be loaded
         names = tuple(map(str, getattr(self, "feature_names_in_", ())))
-        saved = SavedEstimator(self.classes_, self._form, self.get_params(deep=False), names)
+        saved = SavedEstimator(self.classes_, self.y_form_, self.get_params(deep=False), names)
         self.model_.metadata["estimator"] = saved.to_json()
         return save_model(self.model_, folder)
 
@@ -351,7 +356,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             estimator.feature_names_in_ = np.array(saved.feature_names, dtype=object)
         return estimator
 
-    def _say(self, sentence: str) -> None:
+    def _log(self, sentence: str) -> None:
         if self.verbose:
             print(sentence)
 

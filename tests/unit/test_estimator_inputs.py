@@ -11,7 +11,8 @@ from scipy import sparse
 
 from lampnet import LaMPClassifier
 from lampnet.data.dataset import Table
-from lampnet.data.from_arrays import kind_of, row_numbers, rows_of, table_of
+from lampnet.data.from_arrays import row_numbers, rows_of, table_of
+from lampnet.data.kinds import kind_of
 from lampnet.errors import DataError
 
 RANDOM = np.random.default_rng(0)

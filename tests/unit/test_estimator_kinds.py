@@ -13,7 +13,7 @@ from scipy import sparse
 
 from lampnet import LaMPClassifier
 from lampnet.config import Config
-from lampnet.data.from_arrays import kind_of
+from lampnet.data.kinds import kind_of
 
 N = 24
 RANDOM = np.random.default_rng(0)

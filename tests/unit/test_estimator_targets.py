@@ -208,7 +208,7 @@ def test_explain_takes_what_users_write(fitted: LaMPClassifier) -> None:
         assert "1" in fitted.explain(X, rows=[0], labels=labels)[0].labels
     with pytest.raises(DataError, match="no label 'war'"):
         fitted.explain(X, rows=[0], labels="war")
-    with pytest.raises(DataError, match="one True or False a row"):
+    with pytest.raises(DataError, match="one True or False per row"):
         fitted.explain(X, rows=[True, False])
     with pytest.raises(DataError, match="no row numbers"):
         fitted.explain(X, rows=[0.5])

@@ -8,7 +8,7 @@ What `rows` holds, by `kind`:
 ==========  =====================================================================
 wordset     scipy CSR (n, F) float32, the active features and their weights
 text        sequence of n strings
-vector      float array (n, F): one dense vector a row (a single input node)
+vector      float array (n, F): one dense vector per row (a single input node)
 columns     `Table`: every column is a node; missing values and categories allowed
 dna         uint8 array (n, W): A, C, G, T, N as 0..4
 molecule    sequence of n SMILES strings
@@ -47,7 +47,7 @@ class Table:
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.names):
             raise DataError(
-                f"a table of shape {self.values.shape} came with {len(self.names)} column names; give one name a column"
+                f"a table of shape {self.values.shape} came with {len(self.names)} column names; give one per column"
             )
 
     def __len__(self) -> int:
@@ -87,11 +87,11 @@ class Dataset:
         if self.labels is not None and self.labels.shape != (n, len(self.label_names)):
             raise DataError(
                 f"{self.name}: {n} rows and {len(self.label_names)} label names came with a label "
-                f"matrix of shape {self.labels.shape}; it must have one row a row and one column a label"
+                f"matrix of shape {self.labels.shape}; it must have one row per row and one column per label"
             )
         for what, values in (("ids", self.ids), ("groups", self.groups), ("row_edges", self.row_edges)):
             if values is not None and len(values) != n:
-                raise DataError(f"{self.name}: {n} rows came with {len(values)} {what}; give one a row")
+                raise DataError(f"{self.name}: {n} rows came with {len(values)} {what}; give one per row")
         if len(set(self.label_names)) != len(self.label_names):
             twice = next(x for x in self.label_names if self.label_names.count(x) > 1)
             raise DataError(f"{self.name}: the label name {twice!r} occurs twice; label names must differ")

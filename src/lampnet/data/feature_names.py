@@ -49,7 +49,7 @@ def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
 
 
 def rows_for(estimator: Any, X: Any) -> Dataset:
-    """X as rows for the fitted model; a table's columns by place, because their names have been compared."""
+    """X as rows for the fitted model; a table's columns by position, because their names have been compared."""
     encoder = estimator.model_.encoder
     data = as_dataset(checked(estimator, X, encoder.kind, reset=False), encoder.kind)
     if encoder.kind != "columns" or (isinstance(X, Table) and hasattr(estimator, "feature_names_in_")):

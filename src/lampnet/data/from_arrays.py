@@ -2,66 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.dataset import KINDS, Dataset, Table
-from lampnet.errors import DataError, did_you_mean
-
-_DNA = re.compile(r"[ACGTNacgtn]{8,}")
-_PICTURE_FILE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
-_LOOK = 200
-#: dense arrays with more columns than this are one vector a row instead of a node a column
-MOST_COLUMNS = 512
-
-
-def kind_of(X: Any, input_kind: str = "auto") -> str:
-    """The input kind of X: as given, or told from its type.
-
-    >>> kind_of(["a text", "another"]), kind_of(np.zeros((3, 5))), kind_of(sparse.csr_matrix((3, 5)))
-    ('text', 'columns', 'wordset')
-    >>> kind_of(["ACGTACGTAA", "TTGACCANNA"]), kind_of(["sea.jpg", "sun.png"]), kind_of([np.zeros((4, 6, 3))])
-    ('dna', 'image', 'image')
-    """
-    _refuse_one(X)
-    if input_kind != "auto":
-        if input_kind not in KINDS:
-            raise DataError(
-                f"input_kind={input_kind!r} is not known; {did_you_mean(str(input_kind), ('auto', *KINDS))}"
-            )
-        return input_kind
-    if sparse.issparse(X):
-        return "wordset"
-    if isinstance(X, Table):
-        return "columns"
-    if is_frame(X):
-        column_names(X)
-        texts = any(_is_text(X.iloc[:, number]) for number in range(X.shape[1]))
-        if X.shape[1] == 1 and texts:
-            return "text"
-        return "columns" if texts or X.shape[1] <= MOST_COLUMNS else "vector"
-    if _may_be_strings(X):
-        sample = list(islice((value for value in _flat(X) if not is_missing(value)), _LOOK))
-        if any(isinstance(value, str) for value in sample):  # `_texts` names the rows that are none
-            return _kind_of_strings([value for value in sample if isinstance(value, str)])
-    if isinstance(X, (list, tuple)) and len(X) and all(_is_picture(row) for row in X[:_LOOK]):
-        return "image"
-    array = _as_array(X)
-    if array.ndim in (3, 4):
-        return "image"
-    return "columns" if array.ndim != 2 or array.shape[1] <= MOST_COLUMNS else "vector"
+from lampnet.data.dataset import Dataset, Table
+from lampnet.errors import DataError
 
 
 def rows_of(X: Any, kind: str) -> tuple[Any, tuple[str, ...] | None]:
     """X as the rows of this kind (see `lampnet.data.dataset`), and the feature names it brought."""
-    _refuse_one(X)
+    refuse_one(X)
     if kind in ("text", "molecule"):
         return _texts(X, kind), None
     if kind == "dna":
@@ -103,7 +57,7 @@ def table_of(X: Any, names: tuple[str, ...] | None = None) -> Table:
 
 def row_count(X: Any) -> int:
     """Rows of X; sparse matrices refuse len()."""
-    _refuse_one(X)
+    refuse_one(X)
     return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
 
 
@@ -118,7 +72,7 @@ def row_numbers(rows: Any, n: int) -> list[int] | None:
     given = np.atleast_1d(np.asarray(rows))
     if given.dtype == bool:
         if given.shape != (n,):
-            raise DataError(f"a mask of shape {given.shape} came for {n} rows; give one True or False a row")
+            raise DataError(f"a mask of shape {given.shape} came for {n} rows; give one True or False per row")
         given = np.flatnonzero(given)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise DataError(f"rows={rows!r} are no row numbers; give whole numbers from 0 to {n - 1}, or a mask")
@@ -137,7 +91,7 @@ def is_frame(X: Any) -> bool:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, pandas.NA or NaT; told without importing pandas."""
+    """None, NaN, pandas.NA or NaT; recognised without importing pandas."""
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")
@@ -169,9 +123,10 @@ def utf8(name: str) -> bool:
     return True
 
 
-def _refuse_one(X: Any) -> None:
+def refuse_one(X: Any) -> None:
+    """A single text or path is no list of rows."""
     if isinstance(X, (str, bytes, Path)):
-        raise DataError(f"one {'path' if isinstance(X, Path) else 'text'} came; give a list of texts, one a row")
+        raise DataError(f"one {'path' if isinstance(X, Path) else 'text'} came; give a list of texts, one per row")
 
 
 def column_names(frame: Any) -> tuple[str, ...]:
@@ -184,41 +139,6 @@ def column_names(frame: Any) -> tuple[str, ...]:
     if bad:
         raise DataError(f"the column name {bad[0]!r} holds half a character (a lone surrogate); rename the column")
     return names
-
-
-def _is_text(column: Any) -> bool:
-    if getattr(column.dtype, "kind", "O") in "biufcmM":
-        return False
-    # An object column may hold numbers all the same.
-    return any(isinstance(value, str) for value in column)
-
-
-def _may_be_strings(X: Any) -> bool:
-    """Lists, 1-D arrays (or of one column), pandas Series, Index and arrays; not what holds numbers for sure."""
-    if isinstance(X, np.ndarray):
-        return X.dtype.kind in "OUT" and (X.ndim == 1 or (X.ndim == 2 and X.shape[1] == 1))
-    if getattr(getattr(X, "dtype", None), "kind", "O") in "biufcmM":
-        return False
-    return isinstance(X, (list, tuple)) or (hasattr(X, "__len__") and hasattr(X, "dtype") and hasattr(X, "isna"))
-
-
-def _flat(X: Any) -> Iterable[Any]:
-    return X.ravel() if isinstance(X, np.ndarray) else X
-
-
-def _kind_of_strings(sample: list[str]) -> str:
-    """Windows of DNA and names of picture files say what they are; everything else is text (SMILES too)."""
-    if len(set(sample)) > 1 and len({len(value) for value in sample}) == 1 and all(map(_DNA.fullmatch, sample)):
-        return "dna"
-    if not all(map(_PICTURE_FILE.fullmatch, sample)):
-        return "text"
-    # A sentence may end in a file's name too, but no file is called so.
-    blanks = [value for value in sample if re.search(r"\s", value)]
-    return "image" if not blanks or any(Path(value).is_file() for value in blanks) else "text"
-
-
-def _is_picture(row: Any) -> bool:
-    return isinstance(row, Path) or (isinstance(row, np.ndarray) and row.ndim in (2, 3))
 
 
 def _one_each(X: Any, kind: str) -> list[Any]:
@@ -243,7 +163,8 @@ def _texts(X: Any, kind: str) -> list[str]:
     return values
 
 
-def _as_array(X: Any) -> np.ndarray:
+def rectangular(X: Any) -> np.ndarray:
+    """X as an array; rows of different lengths are refused."""
     try:
         return np.asarray(X)
     except ValueError:
@@ -260,9 +181,9 @@ def _numbers(X: Any) -> np.ndarray:
             name = table.names[next(iter(table.categories))]
             raise DataError(f"the column {name!r} of X holds words; give numbers, or use the kind columns")
         return table.values
-    array = _as_array(X.to_numpy() if hasattr(X, "to_numpy") else X)
+    array = rectangular(X.to_numpy() if hasattr(X, "to_numpy") else X)
     if array.ndim != 2:
-        raise DataError(f"X has shape {array.shape}; give a table with one row a row. Reshape your data")
+        raise DataError(f"X has shape {array.shape}; give a table (rows, columns). Reshape your data")
     return array
 
 

@@ -1,4 +1,4 @@
-"""What scikit-learn users call y: an indicator matrix, label sets, or one class a row."""
+"""What scikit-learn users call y: an indicator matrix, label sets, or one class per row."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.from_arrays import is_frame, is_missing, utf8
+from lampnet.data.schema import label_matrix
 from lampnet.errors import DataError
 
 
@@ -18,7 +19,7 @@ from lampnet.errors import DataError
 class Form:
     """What y looked like at fit, so that a later y is read in the same way.
 
-    single  one class a row (a 1-D y)
+    single  one class per row (a 1-D y)
     sparse  a sparse matrix
     sets    a list of label sets
     named   a table whose columns have names
@@ -80,7 +81,7 @@ def _read(y: Any, n_rows: int) -> Targets:
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported: y must hold labels")
     if array.ndim == 2 and array.shape[1] == 1 and not _is_indicator(array):
-        array = array.ravel()  # one class a row, written as a column
+        array = array.ravel()  # one class per row, written as a column
     if array.ndim == 1:
         return _single(array, n_rows)
     if array.ndim != 2:
@@ -93,7 +94,7 @@ def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.nda
 
     y is read as the y of training was, whose `form` is given. Labels in sets that training did not have are
     warned of and become U more columns. The columns of a table are found by their names where the model has
-    names, else by their places.
+    names, else by their order.
 
     >>> indicator_of([[0, 1], [1, 0]], np.arange(2), Form(sets=True), 2).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -112,7 +113,7 @@ def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.nda
 
 
 def classes_of(y: Any, n_rows: int) -> np.ndarray:
-    """The classes (n,) to score against, where training had one class a row."""
+    """The classes (n,) to score against, where training had one class per row."""
     truth = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y).ravel()
     _check_single(truth, n_rows)
     return truth
@@ -143,8 +144,8 @@ def _by_name(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray
 
 def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int) -> np.ndarray:
     rows = _label_rows(y, n_rows)
-    place = {label: i for i, label in enumerate(classes.tolist())}
-    unknown = sorted({label for labels in rows for label in labels} - set(place), key=str)
+    known = classes.tolist()
+    unknown = sorted(set().union(*rows) - set(known), key=str)
     if unknown:
         shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
         warnings.warn(
@@ -152,11 +153,7 @@ def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int) -> np.nd
             UserWarning,
             stacklevel=4,  # the line that called `score`
         )
-    place |= {label: i for i, label in enumerate(unknown, start=len(classes))}
-    dense = np.zeros((len(rows), len(place)), dtype=np.float32)
-    for row, labels in enumerate(rows):
-        dense[row, [place[label] for label in labels]] = 1.0
-    return dense
+    return np.asarray(label_matrix(rows, [*known, *unknown]).toarray())
 
 
 def _only_column(y: Any) -> Any:
@@ -194,7 +191,7 @@ def _are_label_sets(y: Any, sure: bool = False) -> bool:
 
 
 def _label_rows(y: Sequence[Any], n_rows: int) -> list[set[Any]]:
-    """A set of labels a row; NumPy's numbers and texts become Python's, which can be stored."""
+    """One set of labels per row; NumPy's numbers and texts become Python's, which can be stored."""
     _check_length(len(y), n_rows)
     rows = []
     for row, labels in enumerate(y):
@@ -226,32 +223,27 @@ def _label_sets(y: Sequence[Any], n_rows: int) -> Targets:
         classes = sorted(found, key=str)
     if len(set(map(str, classes))) != len(classes):
         raise DataError("two labels of y read the same as text; give every label one spelling")
-    place = {label: i for i, label in enumerate(classes)}
-    indices = [sorted(place[label] for label in labels) for labels in rows]
-    indptr = np.cumsum([0] + [len(part) for part in indices])
-    flat = np.array([i for part in indices for i in part], dtype=np.int64)
-    labels = sparse.csr_matrix((np.ones(len(flat), dtype=np.float32), flat, indptr), shape=(n_rows, len(classes)))
-    return Targets(labels, _class_array(classes), Form(sets=True))
+    return Targets(label_matrix(rows, classes), _class_array(classes), Form(sets=True))
 
 
 def _single(y: np.ndarray, n_rows: int) -> Targets:
     _check_single(y, n_rows)
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
-            raise DataError("Input y contains NaN or infinity; one class a row cannot be unknown")
+            raise DataError("Input y contains NaN or infinity; one class per row cannot be unknown")
         if (y != np.floor(y)).any():
             raise DataError(
                 "Unknown label type: continuous. y holds fractions; give classes, label sets or an indicator"
             )
     try:
-        classes, place = np.unique(y, return_inverse=True)
+        classes, column = np.unique(y, return_inverse=True)
     except TypeError:
         raise DataError("y mixes texts and numbers; give labels of one type") from None
     if len(classes) < 2:
         raise DataError(f"y has only one class ({classes[0]!r}); at least two are needed to tell apart")
     shape = (n_rows, len(classes))
     ones = np.ones(n_rows, dtype=np.float32)
-    labels = sparse.csr_matrix((ones, (np.arange(n_rows), place.ravel())), shape=shape)
+    labels = sparse.csr_matrix((ones, (np.arange(n_rows), column.ravel())), shape=shape)
     return Targets(labels, classes, Form(single=True))
 
 
@@ -268,7 +260,7 @@ def _indicator(matrix: Any, n_rows: int, classes: np.ndarray, form: Form) -> Tar
         labels = sparse.csr_matrix((dense[rows, columns], (rows, columns)), shape=dense.shape)
     known = labels.data[~np.isnan(labels.data)]
     if ((known != 0) & (known != 1)).any():
-        raise DataError("y must hold 0, 1 or NaN (unknown) in an indicator matrix; for one class a row give a 1-D y")
+        raise DataError("y must hold 0, 1 or NaN (unknown) in an indicator matrix; for one class per row give a 1-D y")
     labels.eliminate_zeros()
     return Targets(labels, classes, form)
 
@@ -302,7 +294,7 @@ def _check_single(y: np.ndarray, n_rows: int) -> None:
     _check_length(len(y), n_rows)
     missing = [row for row, label in enumerate(y) if is_missing(label)] if y.dtype == object else []
     if missing:
-        raise DataError(f"row {missing[0]} of y is missing; one class a row cannot be unknown: leave such rows out")
+        raise DataError(f"row {missing[0]} of y is missing; one class per row cannot be unknown: leave such rows out")
 
 
 def _check_length(found: int, n_rows: int) -> None:

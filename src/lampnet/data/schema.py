@@ -15,25 +15,25 @@ from lampnet.errors import DataError, did_you_mean
 
 
 class NoLabels(DataError):
-    """Rows that have a place for labels, but no label in it."""
+    """Rows whose labels are all empty."""
 
 
-def label_matrix(label_sets: Sequence[Iterable[str]], label_names: Sequence[str]) -> sparse.csr_matrix:
-    """Sets of names as CSR float32 (n, L).
+def label_matrix(label_sets: Sequence[Iterable[Any]], label_names: Sequence[Any]) -> sparse.csr_matrix:
+    """Sets of labels as CSR float32 (n, L), in the order of `label_names`.
 
     >>> label_matrix([["b"], [], ["a", "b"]], ["a", "b"]).toarray().tolist()
     [[0.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
     """
-    place = {name: number for number, name in enumerate(label_names)}
+    column = {name: number for number, name in enumerate(label_names)}
     indices: list[int] = []
     indptr = [0]
     for row, labels in enumerate(label_sets):
         try:
-            indices.extend(sorted({place[label] for label in labels}))
+            indices.extend(sorted({column[label] for label in labels}))
         except KeyError as error:
             raise DataError(f"row {row}: the label {error.args[0]!r} is not among the label names") from None
         indptr.append(len(indices))
-    shape = (len(indptr) - 1, len(place))
+    shape = (len(indptr) - 1, len(column))
     return sparse.csr_matrix((np.ones(len(indices), dtype=np.float32), indices, indptr), shape=shape)
 
 
@@ -107,15 +107,15 @@ def _align_features(train: Dataset, other: Dataset, part: str, may_share_none: b
 
 
 def _align_table(train: Table, other: Table, part: str) -> Table:
-    place = {name: number for number, name in enumerate(other.names)}
-    if not any(name in place for name in train.names):
+    index = {name: number for number, name in enumerate(other.names)}
+    if not any(name in index for name in train.names):
         raise DataError(f"{part}: none of its columns is one of the training part's; are the files a pair?")
     values = np.full((len(other), len(train.names)), np.nan)
     for number, name in enumerate(train.names):
-        if name not in place:
+        if name not in index:
             continue
-        column = other.values[:, place[name]]
-        theirs, ours = other.categories.get(place[name]), train.categories.get(number)
+        column = other.values[:, index[name]]
+        theirs, ours = other.categories.get(index[name]), train.categories.get(number)
         if (theirs is None) != (ours is None) and len(column[~np.isnan(column)]):
             raise DataError(f"{part}: the column {name!r} holds numbers in one part and words in the other")
         if theirs is not None and ours is not None and theirs != ours:

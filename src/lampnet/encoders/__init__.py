@@ -1,4 +1,4 @@
-"""Dataset rows to nodes: one file an input kind, loaded when first asked for."""
+"""Rows to nodes: one file per input kind, loaded when first needed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_names
 from lampnet.encoders.spectral import word_directions
-from lampnet.encoders.vector import LARGEST, mean_and_spread, saved_mean_and_spread, standardised
+from lampnet.encoders.vector import LARGEST, dense_numbers, mean_and_spread, saved_mean_and_spread, standardised
 from lampnet.errors import DataError
 
 
@@ -169,9 +169,9 @@ class ColumnsEncoder(Encoder):
         ids = np.where(missing, columns, 0) + np.arange(columns)
         first = 2 * columns
         for column, known in self.categories.items():
-            place = {name: first + i for i, name in enumerate(known)}
+            ids_of = {name: first + i for i, name in enumerate(known)}
             # A category that training did not see is treated as missing.
-            by_code = [place.get(name, columns + column) for name in table.categories[column]]
+            by_code = [ids_of.get(name, columns + column) for name in table.categories[column]]
             ids[:, column] = np.array([*by_code, columns + column])[_codes(table, column)]
             values[:, column] = 0.0
             first += len(known)
@@ -215,14 +215,7 @@ def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:
     if isinstance(rows, Table):
         table = rows
     else:
-        if hasattr(rows, "toarray"):
-            rows = rows.toarray()
-        try:
-            values = np.asarray(rows, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise DataError("columns must be numbers or a Table with categories; text or ragged rows came") from None
-        if values.ndim != 2:
-            raise DataError(f"columns must be a table (rows, columns); an array of shape {values.shape} came")
+        values = dense_numbers(rows, "columns must be numbers or a Table with categories")
         if names is not None and len(names) != values.shape[1]:
             raise DataError(f"rows with {values.shape[1]} columns came where {len(names)} were expected")
         table = Table(values=values, names=tuple(names or (f"c{i}" for i in range(values.shape[1]))))

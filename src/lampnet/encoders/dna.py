@@ -24,7 +24,7 @@ CHUNK = 4_096
 
 
 class MotifNodes(Embedding):
-    """z = max over `pool` places of ReLU(convolution), plus sine and cosine of the place.
+    """z = max over `pool` bases of ReLU(convolution), plus sine and cosine of the position.
 
     A filter is a motif of `filter_bases` bases; an unknown base (N) counts a quarter of each base.
     The pooled nodes are fewer than the bases; edges between bases join the nodes that hold them.
@@ -50,13 +50,13 @@ class MotifNodes(Embedding):
         assert batch.vectors_BSF is not None
         present_BW = batch.present_BS
         bases_BWA = self.one_hot[batch.vectors_BSF[:, :, 0].long()] * present_BW.unsqueeze(-1)
-        heard_BDW = torch.relu(self.convolution(nn.functional.pad(bases_BWA.transpose(1, 2), self.margins)))
-        # Places beyond a row's end are silent: zero is the least that ReLU can say.
-        heard_BDW = heard_BDW * present_BW.unsqueeze(1)
-        z_BSD = nn.functional.max_pool1d(heard_BDW, self.pool, ceil_mode=True).transpose(1, 2)
+        found_BDW = torch.relu(self.convolution(nn.functional.pad(bases_BWA.transpose(1, 2), self.margins)))
+        # Padding must not win the maximum: zero is the least that ReLU gives.
+        found_BDW = found_BDW * present_BW.unsqueeze(1)
+        z_BSD = nn.functional.max_pool1d(found_BDW, self.pool, ceil_mode=True).transpose(1, 2)
         present_BS = present_BW[:, :: self.pool]
-        places = torch.arange(present_BS.shape[1]).expand_as(present_BS).unsqueeze(-1)
-        return z_BSD + sinusoidal(places, z_BSD.shape[-1]), present_BS, self._pooled_edges(batch.edge_types_BSS)
+        positions = torch.arange(present_BS.shape[1]).expand_as(present_BS).unsqueeze(-1)
+        return z_BSD + sinusoidal(positions, z_BSD.shape[-1]), present_BS, self._pooled_edges(batch.edge_types_BSS)
 
     def _pooled_edges(self, edge_types_BWW: Tensor | None) -> Tensor | None:
         if edge_types_BWW is None:
@@ -109,12 +109,12 @@ class DnaEncoder(Encoder):
         for first in range(0, len(windows), CHUNK):
             part = windows[first : first + CHUNK]
             known = part < UNKNOWN_BASE
-            places = max(0, part.shape[1] - KMER + 1)
-            code = np.zeros((len(part), places), dtype=np.int64)
-            whole = np.ones((len(part), places), dtype=bool)
+            starts = max(0, part.shape[1] - KMER + 1)
+            code = np.zeros((len(part), starts), dtype=np.int64)
+            whole = np.ones((len(part), starts), dtype=bool)
             for i in range(KMER):
-                code = code * 4 + part[:, i : i + places]
-                whole &= known[:, i : i + places]
+                code = code * 4 + part[:, i : i + starts]
+                whole &= known[:, i : i + starts]
             row, _ = np.nonzero(whole)
             counts = sparse.coo_matrix(
                 (np.ones(len(row), dtype=np.float32), (row, table[code[whole]])), shape=(len(part), n_words)
@@ -160,9 +160,7 @@ class DnaEncoder(Encoder):
 
 
 def bases_of(rows: Any) -> np.ndarray:
-    """uint8 (n, W) windows of base numbers; strings of A, C, G, T, N are read too."""
-    if isinstance(rows, (list, tuple)) and rows and all(isinstance(row, str) for row in rows):
-        rows = _from_text(rows)
+    """uint8 (n, W) windows of base numbers; `lampnet.data.dna_bases` makes them of letters."""
     windows = np.asarray(rows)
     if windows.ndim != 2 or windows.dtype.kind not in "iu":
         raise DataError(
@@ -178,21 +176,6 @@ def bases_of(rows: Any) -> np.ndarray:
 def reverse_complement(rows: np.ndarray) -> np.ndarray:
     """The other strand of each window, read in its own direction, uint8 (n, W)."""
     return np.ascontiguousarray(np.array([3, 2, 1, 0, 4], dtype=np.uint8)[rows[:, ::-1]])
-
-
-def _from_text(rows: Sequence[str]) -> np.ndarray:
-    width = len(rows[0])
-    table = np.full(256, 255, dtype=np.uint8)
-    for number, base in enumerate(BASES):
-        table[[ord(base), ord(base.lower())]] = number
-    windows = np.empty((len(rows), width), dtype=np.uint8)
-    for row, text in enumerate(rows):
-        if len(text) != width:
-            raise DataError(f"row {row} has {len(text)} bases and row 0 has {width}; all windows need one width")
-        windows[row] = table[np.frombuffer(text.encode("latin-1", "replace"), dtype=np.uint8)]
-        if (windows[row] == 255).any():
-            raise DataError(f"row {row} holds a letter that is no base; expected A, C, G, T or N")
-    return windows
 
 
 def _canonical_words() -> tuple[np.ndarray, int]:

@@ -1,4 +1,4 @@
-"""Images: square patches are the nodes, with the row and column of each as its place.
+"""Images: square patches are the nodes, with the row and column of each as its position.
 
 Rows are uint8 arrays (H, W) or (H, W, 3), or paths of image files. The size is chosen on training rows:
 images that all have one size not above `image_side` keep it (so do all sizes with `image_side=0`,
@@ -37,7 +37,7 @@ class Patches(Embedding):
     def __init__(self, mean: np.ndarray, spread: np.ndarray, width: int) -> None:
         super().__init__()
         self.projection = nn.Linear(len(mean), width)
-        self.place_weight = nn.Parameter(torch.ones(()))
+        self.position_weight = nn.Parameter(torch.ones(()))
         # Not saved with the weights: they belong to the encoder.
         self.register_buffer("mean", torch.from_numpy(mean.copy()), persistent=False)
         self.register_buffer("spread", torch.from_numpy(spread.copy()), persistent=False)
@@ -46,8 +46,8 @@ class Patches(Embedding):
         assert batch.vectors_BSF is not None
         assert batch.positions_BSP is not None
         z_BSD = self.projection((batch.vectors_BSF.float() - self.mean) / self.spread)
-        places = sinusoidal(batch.positions_BSP, z_BSD.shape[-1])
-        return z_BSD + self.place_weight * places, batch.present_BS, batch.edge_types_BSS
+        positions = sinusoidal(batch.positions_BSP, z_BSD.shape[-1])
+        return z_BSD + self.position_weight * positions, batch.present_BS, batch.edge_types_BSS
 
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
         """The principal directions of the training patches."""
@@ -58,7 +58,7 @@ class Patches(Embedding):
         with torch.no_grad():
             self.projection.weight.copy_(torch.from_numpy(weight))
             self.projection.bias.zero_()
-            self.place_weight.fill_(0.5)
+            self.position_weight.fill_(0.5)
 
 
 class ImageEncoder(Encoder):
@@ -106,7 +106,7 @@ class ImageEncoder(Encoder):
             features.append(gradient_and_colour(images, self.patch))
         mean = total / count
         spread = np.sqrt(np.maximum(square / count - mean**2, 0.0))
-        # One mean and spread a colour, repeated in the order of a flattened patch.
+        # One mean and spread per colour, repeated in the order of a flattened patch.
         pixels = self.patch * self.patch
         self.mean = np.tile(mean, pixels).astype(np.float32)
         self.spread = np.tile(np.where(spread > 1e-3, spread, 1.0), pixels).astype(np.float32)
@@ -192,10 +192,10 @@ class ImageEncoder(Encoder):
             raise DataError("the saved encoder's 'channels' must be 1 or 3, not 2")
         pixels = encoder.patch**2 * encoder.channels
         encoder.mean = saved_array(arrays, "mean", "float32", (pixels,))
-        encoder.spread = saved_spread(arrays, (pixels,))
+        encoder.spread = saved_spread(arrays, "spread", "float32", pixels)
         features = feature_count(encoder.height, encoder.width, encoder.channels, encoder.patch)
         encoder.feature_mean = saved_array(arrays, "feature_mean", "float32", (features,))
-        encoder.feature_spread = saved_spread({"spread": arrays.get("feature_spread", np.zeros(0))}, (features,))
+        encoder.feature_spread = saved_spread(arrays, "feature_spread", "float32", features)
         return encoder
 
     def _grid(self) -> tuple[int, int]:

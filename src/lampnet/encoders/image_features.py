@@ -41,11 +41,11 @@ def gradient_and_colour(images: np.ndarray, patch: int) -> np.ndarray:
     # A gradient between two directions counts for both, by nearness.
     row, column = _cell_of(height, cell), _cell_of(width, cell)
     cells = (row[-1] + 1) * (column[-1] + 1)
-    place = np.arange(n)[:, None, None] * cells + row[:, None] * (column[-1] + 1) + column
-    place *= DIRECTIONS
+    index = np.arange(n)[:, None, None] * cells + row[:, None] * (column[-1] + 1) + column
+    index *= DIRECTIONS
     size = n * cells * DIRECTIONS
-    sums = np.bincount((place + lower).ravel(), (strength * (1 - share)).ravel(), size)
-    sums = sums + np.bincount((place + (lower + 1) % DIRECTIONS).ravel(), (strength * share).ravel(), size)
+    sums = np.bincount((index + lower).ravel(), (strength * (1 - share)).ravel(), size)
+    sums = sums + np.bincount((index + (lower + 1) % DIRECTIONS).ravel(), (strength * share).ravel(), size)
     edges = (sums / (cell * cell)).reshape(n, cells, DIRECTIONS)
     parts = []
     # Relative to the cell's own contrast: what shape, not how strong.

@@ -150,8 +150,8 @@ class MoleculeEncoder(Encoder):
         """1, 2, ... for surroundings seen in training, 0 for others."""
         if not len(self.surroundings):
             return np.zeros(len(keys), dtype=np.int32)
-        place = np.minimum(np.searchsorted(self.surroundings, keys), len(self.surroundings) - 1)
-        return np.where(self.surroundings[place] == keys, place + 1, 0).astype(np.int32)
+        index = np.minimum(np.searchsorted(self.surroundings, keys), len(self.surroundings) - 1)
+        return np.where(self.surroundings[index] == keys, index + 1, 0).astype(np.int32)
 
 
 def _parsed(rows: Any) -> list[Any]:
@@ -184,7 +184,7 @@ def _molecule(text: Any) -> Any | None:
 
 @lru_cache(maxsize=16_384)
 def _described(text: str) -> np.ndarray:
-    """Descriptors of a valid SMILES; kept, because fitting and the first opinions ask for the same rows."""
+    """Descriptors of a valid SMILES; kept, because fitting the encoder and encoding need them of the same rows."""
     return descriptors(_molecule(text)).astype(np.float32)
 
 

@@ -14,7 +14,7 @@ CHARGES = (-2, -1, 0, 1, 2)
 HYBRIDISATIONS = ("SP", "SP2", "SP3", "SP3D", "SP3D2")
 CHIRALITIES = ("CHI_TETRAHEDRAL_CW", "CHI_TETRAHEDRAL_CCW")
 RINGS = (3, 4, 5, 6, 7)
-#: one-hot of the above with a place for "other" where the list is open, then aromatic, in a ring, ring sizes
+#: one-hot of the above with an entry for "other" where the list is open, then aromatic, in a ring, ring sizes
 ATOM_FEATURES = (
     len(ELEMENTS) + 1 + DEGREES + 1 + HYDROGENS + len(CHARGES) + 1 + len(HYBRIDISATIONS) + 1 + len(CHIRALITIES) + 2
     + len(RINGS)

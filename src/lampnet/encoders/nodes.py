@@ -3,7 +3,7 @@
 `NodeRows` holds all rows of a data set as ragged NumPy arrays (values + offsets; they may be
 memory-mapped). `NodeBatch` is a padded torch view of a few rows, made for one step of the model.
 
-Axes: B rows of a batch, S input nodes, F numbers a node, P position coordinates.
+Axes: B rows of a batch, S input nodes, F numbers per node, P position coordinates.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NodeRows:
     ids         int32 (N,)     which vector a node starts from (a word, a column, an atom type)
     values      float32 (N,)   what that vector is multiplied with
     vectors     float32 or uint8 (N, F)  numbers of a node that has no id (patches, bases)
-    positions   int32 (N, P)   places for the sinusoidal encoding
+    positions   int32 (N, P)   coordinates for the sinusoidal encoding
     edges       int32 (E, 3)   from node, to node (both counted inside the row), edge type
     edge_offsets int64 (n + 1,)  row r owns edges edge_offsets[r]:edge_offsets[r + 1]
     """
@@ -64,13 +64,13 @@ class NodeRows:
         """
         taken: dict[str, np.ndarray] = {}
         for offsets, names in _OWNED:
-            places = getattr(self, offsets)
-            if places is None:
+            old = getattr(self, offsets)
+            if old is None:
                 continue
-            starts, counts = places[index], places[index + 1] - places[index]
+            starts, counts = old[index], old[index + 1] - old[index]
             taken[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-            place = np.repeat(starts - taken[offsets][:-1], counts) + np.arange(taken[offsets][-1])
-            taken |= {name: getattr(self, name)[place] for name in names if getattr(self, name) is not None}
+            moved = np.repeat(starts - taken[offsets][:-1], counts) + np.arange(taken[offsets][-1])
+            taken |= {name: getattr(self, name)[moved] for name in names if getattr(self, name) is not None}
         return NodeRows(**taken)
 
     @classmethod
@@ -96,10 +96,10 @@ class NodeRows:
         """The rows with these numbers, padded to the longest of them."""
         starts, lengths = self.offsets[index], self.offsets[index + 1] - self.offsets[index]
         width = max(1, int(lengths.max(initial=0)))
-        place = np.arange(width)
-        present_BS = place < lengths[:, None]
-        # Absent places point at node 0 and are masked; a take with clipping is faster than a loop.
-        flat_BS = np.where(present_BS, starts[:, None] + place, 0)
+        column = np.arange(width)
+        present_BS = column < lengths[:, None]
+        # Padding points at node 0 and is masked; one gather is faster than a loop.
+        flat_BS = np.where(present_BS, starts[:, None] + column, 0)
 
         def pad(values: np.ndarray | None) -> Tensor | None:
             if values is None:
@@ -210,7 +210,7 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
     [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
     """
     if len(row_edges) != len(nodes):
-        raise DataError(f"{len(nodes)} rows came with {len(row_edges)} lists of edges; give one list a row")
+        raise DataError(f"{len(nodes)} rows came with {len(row_edges)} lists of edges; give one list per row")
     lengths = nodes.lengths()
     parts: list[np.ndarray] = []
     for row, given in enumerate(row_edges):
@@ -220,7 +220,7 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
             raise DataError(
                 f"row {row}: edges of shape {pairs.shape} and type {pairs.dtype} came; "
-                "give whole numbers of shape (E, 2), a pair of nodes an edge"
+                "give whole numbers of shape (E, 2), one pair of nodes per edge"
             )
         if len(pairs) and (pairs.min() < 0 or pairs.max() >= lengths[row]):
             raise DataError(
@@ -237,7 +237,7 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
 
 
 def sinusoidal(positions_BSP: Tensor, width: int) -> Tensor:
-    """Sine and cosine place codes (B, S, D); several coordinates share the width equally."""
+    """Sine and cosine position codes (B, S, D); several coordinates share the width equally."""
     coordinates = positions_BSP.shape[-1]
     share = width // coordinates // 2 * 2
     if share == 0:

@@ -1,4 +1,4 @@
-"""Pretrained text encoders: a local Hugging Face folder provides the nodes, one a token.
+"""Pretrained text encoders: a local Hugging Face folder provides the nodes, one per token.
 
 Nothing is downloaded and no code of the folder is run; its weights must be safetensors.
 """
@@ -51,11 +51,11 @@ class TransformerNodes(Embedding):
     def hidden(self, batch: NodeBatch) -> Tensor:
         """The transformer's last states (B, S, hidden)."""
         assert batch.ids_BS is not None
-        heard_BS = batch.present_BS.clone()
-        heard_BS[:, 0] |= ~heard_BS.any(1)  # a row without tokens still needs someone to attend to
+        attended_BS = batch.present_BS.clone()
+        attended_BS[:, 0] |= ~attended_BS.any(1)  # softmax needs something to attend to in a row without tokens
         transformer = self.transformer if self.transformer is not None else self._frozen[0]
         with torch.set_grad_enabled(self.transformer is not None and torch.is_grad_enabled()):
-            states: Tensor = transformer(input_ids=batch.ids_BS, attention_mask=heard_BS.long()).last_hidden_state
+            states: Tensor = transformer(input_ids=batch.ids_BS, attention_mask=attended_BS.long()).last_hidden_state
         return states
 
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
@@ -105,7 +105,7 @@ class PretrainedEncoder(Encoder):
             texts = rows[first : first + CHUNK]
             encoded = tokenizer(texts, truncation=True, max_length=self._longest())
             for text, encoding in zip(texts, encoded.encodings, strict=True):
-                # A text without a word has only the tokenizer's own marks: no node.
+                # A text without a word has only the tokenizer's special tokens: no node.
                 parts.append(np.asarray(encoding.ids if text.strip() else [], dtype=np.int32))
                 cut += bool(encoding.overflowing)
         if cut:
@@ -146,7 +146,7 @@ class PretrainedEncoder(Encoder):
         return names
 
     def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
-        """The tokenizer's own marks have no place."""
+        """The tokenizer's special tokens have no place."""
         text = encoded.parsed[row]
         if not text.strip():
             return []
@@ -203,13 +203,13 @@ class PretrainedEncoder(Encoder):
         return int(self._settings.hidden_size)
 
     def _longest(self) -> int:
-        """Tokens a text may have: what the settings, the tokenizer and the place vectors allow."""
+        """Tokens a text may have: what the settings, the tokenizer and the position vectors allow."""
         limits = [self.config.max_nodes, int(min(self._tokenizer.model_max_length, 1_000_000))]
-        places = getattr(self._settings, "max_position_embeddings", None)
-        if isinstance(places, int) and places > 2:
-            # RoBERTa and its kin start counting places after the padding token.
+        positions = getattr(self._settings, "max_position_embeddings", None)
+        if isinstance(positions, int) and positions > 2:
+            # RoBERTa and its kin start counting positions after the padding token.
             padding = getattr(self._settings, "pad_token_id", 0) or 0
-            limits.append(places - (padding + 1 if "roberta" in str(self._settings.model_type) else 0))
+            limits.append(positions - (padding + 1 if "roberta" in str(self._settings.model_type) else 0))
         return max(3, min(limits))
 
 

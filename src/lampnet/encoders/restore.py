@@ -1,4 +1,4 @@
-"""Reading back what an encoder learned: model folders come from strangers, so nothing is taken on trust."""
+"""Restoring an encoder from a model folder. The folder is untrusted, so every value is checked."""
 
 from __future__ import annotations
 

@@ -20,9 +20,9 @@ def word_directions(matrix: sparse.csr_matrix, width: int, seed: int) -> np.ndar
     Parameters
     ----------
     matrix : CSR (n, M)
-        Node values, one column a word.
+        Node values, one column per word.
     width : int
-        D, numbers a vector.
+        D, numbers per vector.
 
     Returns
     -------
@@ -38,7 +38,7 @@ def word_directions(matrix: sparse.csr_matrix, width: int, seed: int) -> np.ndar
         matrix = matrix[np.sort(random.permutation(matrix.shape[0])[:SAMPLE_ROWS])]
     n, words = matrix.shape
     directions = random.standard_normal((words, width))
-    power = np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel()  # sum of squared values a word
+    power = np.asarray(matrix.multiply(matrix).sum(axis=0)).ravel()  # sum of squared values of each word
     if matrix.nnz == 0 or power.sum() == 0:
         return directions.astype(np.float32)
     k = min(width, n, words)

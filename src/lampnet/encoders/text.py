@@ -1,4 +1,4 @@
-"""Text: words (or chunks) of a row are its nodes, in order with places or as a weighted set."""
+"""Text: words (or chunks) of a row are its nodes, as a sequence with positions or as a weighted set."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from lampnet.encoders.wordset import WordVectors, heaviest, warn_of_cut_rows
 from lampnet.errors import DataError
 
 
-class PlacedWordVectors(WordVectors):
-    """z_j = value_j * W^x[id_j] + a * (sine and cosine of the place); a is learned and starts at 1."""
+class PositionedWordVectors(WordVectors):
+    """z_j = value_j * W^x[id_j] + a * (sine and cosine of the position); a is learned and starts at 1."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__(vocabulary, width)
-        self.place_weight = nn.Parameter(torch.ones(()))
+        self.position_weight = nn.Parameter(torch.ones(()))
 
     def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
         z_BSD, present_BS, edge_types = super().forward(batch)
         assert batch.positions_BSP is not None
-        return z_BSD + self.place_weight * sinusoidal(batch.positions_BSP, z_BSD.shape[-1]), present_BS, edge_types
+        return z_BSD + self.position_weight * sinusoidal(batch.positions_BSP, z_BSD.shape[-1]), present_BS, edge_types
 
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
-        """Singular vectors of the words; places whisper, so that they do not hide the words."""
+        """Singular vectors of the words; positions start small, so that they do not hide the words."""
         super().spectral_start(nodes, seed)
         with torch.no_grad():
-            self.place_weight.fill_(0.1)
+            self.position_weight.fill_(0.1)
 
     def projected(self, matrices: Sequence[Tensor], nodes: int) -> Embedding | None:
-        return None  # the place is part of the vector
+        return None  # the position is part of the vector
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class TextEncoder(Encoder):
     """Learns a vocabulary and its document frequencies from the training rows.
 
     With `text_nodes="set"` the distinct known words are the nodes and (1 + log tf) * idf scales their
-    vectors; with "sequence" every known word is a node with its place. Unknown words make no node
-    but keep their place; a row without a known word has no node.
+    vectors; with "sequence" every known word is a node with its position. Unknown words make no node
+    but are counted in the positions; a row without a known word has no node.
 
     >>> encoder = TextEncoder(InputConfig(min_count=1)).fit(["a red fox", "a blue sea"])
     >>> encoded = encoder.encode(["Red sea, red sky"])
@@ -105,7 +105,7 @@ class TextEncoder(Encoder):
 
     def embedding(self, width: int) -> WordVectors:
         tokens, _ = self._learned()
-        kind = PlacedWordVectors if self.config.text_nodes == "sequence" else WordVectors
+        kind = PositionedWordVectors if self.config.text_nodes == "sequence" else WordVectors
         return kind(len(tokens.words), width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
@@ -118,7 +118,7 @@ class TextEncoder(Encoder):
         spans = tokens.spans(parsed.texts[row])
         if nodes.positions is not None:
             own = nodes.positions[nodes.offsets[row] : nodes.offsets[row + 1], 0]
-            return [(spans[place],) for place in own]
+            return [(spans[position],) for position in own]
         by_word: dict[int, list[tuple[int, ...]]] = {}
         for number, span in zip(parsed.numbers[parsed.offsets[row] : parsed.offsets[row + 1]], spans, strict=True):
             by_word.setdefault(int(number), []).append(span)
@@ -142,7 +142,7 @@ class TextEncoder(Encoder):
     def _sequence(self, numbers: np.ndarray, offsets: np.ndarray, idf: np.ndarray) -> NodeRows:
         """The first `max_nodes` known words of each row, in order."""
         row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        place = np.arange(len(numbers)) - offsets[row]
+        position = np.arange(len(numbers)) - offsets[row]
         known = np.flatnonzero(numbers >= 0)
         lengths = np.bincount(row[known], minlength=len(offsets) - 1)
         cut = int((lengths > self.config.max_nodes).sum())
@@ -156,7 +156,7 @@ class TextEncoder(Encoder):
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             ids=ids,
             values=idf[ids] if self.config.tfidf else np.ones(len(ids), dtype=np.float32),
-            positions=place[known].astype(np.int32)[:, None],
+            positions=position[known].astype(np.int32)[:, None],
         )
 
     def _learned(self) -> tuple[Tokens, TextWeights]:

@@ -113,7 +113,7 @@ def checked_texts(texts: Any) -> list[str]:
 
 
 def _whole(text: str) -> str:
-    """Blanks for lone surrogates, one for one, so that places in the text stay what they are."""
+    """Blanks for lone surrogates, one for one, so that spans in the text stay what they are."""
     return text if text.isascii() else _HALVES.sub(" ", text)
 
 

@@ -1,4 +1,4 @@
-"""tf-idf of words, of word pairs in short texts and of the opening of long ones: what a linear model reads."""
+"""tf-idf of words, of word pairs in short texts and of the opening of long ones: features for a linear model."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TextWeights:
         if counts.sum() > SHORT_TEXT * n:
             return cls(idf, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), OPENING_WORDS)
         row, pair = _pairs(numbers, offsets, vocabulary)
-        # Documents, not occurrences: each pair counts once a row.
+        # Documents, not occurrences: each pair counts once per row.
         once = np.unique(np.stack([pair, row]), axis=1)[0] if len(pair) else pair
         pairs, documents = np.unique(once, return_counts=True)
         often = np.flatnonzero(documents >= PAIR_DOCUMENTS)
@@ -61,9 +61,9 @@ class TextWeights:
         if not len(self.pairs):
             return unit_rows(words)
         row, pair = _pairs(numbers, offsets, len(self.idf))
-        place = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
-        known = self.pairs[place] == pair
-        counts = _counted(row[known], place[known], (words.shape[0], len(self.pairs)))
+        index = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
+        known = self.pairs[index] == pair
+        counts = _counted(row[known], index[known], (words.shape[0], len(self.pairs)))
         return unit_rows(sparse.hstack([words, _weighted(counts, self.pair_idf)], format="csr"))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -98,8 +98,8 @@ def _openings(numbers: np.ndarray, offsets: np.ndarray, words: int) -> tuple[np.
     (array([4, 5, 7]), array([0, 2, 3]))
     """
     lengths = np.diff(offsets)
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return numbers[place < words], np.concatenate([[0], np.cumsum(np.minimum(lengths, words))])
+    position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
+    return numbers[position < words], np.concatenate([[0], np.cumsum(np.minimum(lengths, words))])
 
 
 def _counted(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:

@@ -1,4 +1,4 @@
-"""Dense vectors: one linear node a row, as in the paper."""
+"""Dense vectors: one linear node per row, as in the paper."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
@@ -18,7 +19,7 @@ from lampnet.errors import DataError
 
 #: numbers beyond this are refused: the sum of their squares would leave float64
 LARGEST = 1e150
-#: standardised values are cut here: what lies further out says no more, and float32 products of it overflow
+#: standardised values are clipped here, because float32 products of larger ones overflow
 FARTHEST = 1e4
 
 
@@ -109,14 +110,7 @@ class VectorEncoder(Encoder):
 
 def numbers_of(rows: Any) -> np.ndarray:
     """A dense float64 (n, F) array of finite numbers."""
-    if hasattr(rows, "toarray"):
-        rows = rows.toarray()
-    try:
-        X = np.asarray(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("vectors must be numbers; text or ragged rows came (use the kind columns for tables)") from None
-    if X.ndim != 2:
-        raise DataError(f"vectors must be a table (rows, numbers); an array of shape {X.shape} came")
+    X = dense_numbers(rows, "vectors must be numbers (use the kind columns for tables)")
     bad = np.flatnonzero(~(np.abs(X) <= LARGEST).all(axis=1))
     if len(bad) and np.isfinite(X[bad]).all():
         raise DataError(
@@ -129,6 +123,17 @@ def numbers_of(rows: Any) -> np.ndarray:
             f"row {bad[0]} holds a missing or infinite number ({len(bad)} such rows); "
             "fill them, or use the kind columns, which has a vector for missing values"
         )
+    return X
+
+
+def dense_numbers(rows: Any, expected: str) -> np.ndarray:
+    """A dense or sparse matrix or a list of lists as float64 (n, F)."""
+    try:
+        X = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{expected}; text or ragged rows came") from None
+    if X.ndim != 2:
+        raise DataError(f"{expected}, one row of them per row; an array of shape {X.shape} came")
     return X
 
 
@@ -156,15 +161,13 @@ def standardised(X: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> np.ndar
 
 
 def saved_mean_and_spread(arrays: Mapping[str, np.ndarray], features: int) -> tuple[np.ndarray, np.ndarray]:
-    """The saved arrays `mean` and `spread`, (F,); older model folders have them in float32."""
-    old = isinstance(arrays.get("mean"), np.ndarray) and arrays["mean"].dtype == np.float32
-    kind = "float32" if old else "float64"
-    return saved_array(arrays, "mean", kind, (features,)), saved_spread(arrays, (features,), kind)
+    """The saved arrays `mean` and `spread`, float64 (F,)."""
+    return saved_array(arrays, "mean", "float64", (features,)), saved_spread(arrays, "spread", "float64", features)
 
 
-def saved_spread(arrays: Mapping[str, np.ndarray], shape: tuple[int | None, ...], kind: str = "float32") -> np.ndarray:
-    """The saved array `spread`, all of it above zero."""
-    spread = saved_array(arrays, "spread", kind, shape)
+def saved_spread(arrays: Mapping[str, np.ndarray], key: str, kind: str, features: int) -> np.ndarray:
+    """A saved array (F,), all of it above zero."""
+    spread = saved_array(arrays, key, kind, (features,))
     if not (spread > 0).all():
         raise DataError("the saved encoder's spreads must be above zero; the model folder is damaged")
     return spread

@@ -88,7 +88,7 @@ class WordSetEncoder(Encoder):
         if n == 0 or n_features == 0:
             raise DataError(f"word sets need rows and features; a matrix of shape {matrix.shape} came")
         if feature_names is not None and len(feature_names) != n_features:
-            raise DataError(f"{n_features} features came with {len(feature_names)} names; give one a feature")
+            raise DataError(f"{n_features} features came with {len(feature_names)} names; give one per feature")
         self.feature_names = tuple(feature_names if feature_names is not None else (f"f{i}" for i in range(n_features)))
         self.idf = inverse_document_frequency(np.bincount(matrix.indices, minlength=n_features), n)
         return self
@@ -151,7 +151,7 @@ def unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
 
 
 def heaviest(matrix: sparse.csr_matrix, max_nodes: int) -> sparse.csr_matrix:
-    """Keep the heaviest features of rows that have more than `max_nodes`, and say how many rows were cut."""
+    """Keep the heaviest features of rows that have more than `max_nodes`, and warn how many rows were cut."""
     lengths = np.diff(matrix.indptr)
     long = np.flatnonzero(lengths > max_nodes)
     if not len(long):
@@ -167,7 +167,7 @@ def heaviest(matrix: sparse.csr_matrix, max_nodes: int) -> sparse.csr_matrix:
 
 
 def warn_of_cut_rows(cut: int, n: int, max_nodes: int) -> None:
-    """Say how many rows lost nodes."""
+    """Warn how many rows lost nodes."""
     warnings.warn(
         f"{cut} of {n} rows had more than {max_nodes} nodes and were cut; raise input.max_nodes to keep them whole",
         UserWarning,

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.data.dna_bases import BASES
 from lampnet.encoders.base import EncodedRows, Encoder
 
-BASES = "ACGTN"
 #: Pictures are shown no larger than this, so that a page with fifty of them stays small.
 PICTURE_SIDE = 256
 

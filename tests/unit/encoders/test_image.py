@@ -112,7 +112,7 @@ def test_training_pixels_become_standard_numbers():
     by_colour = standard.reshape(-1, 3)
     torch.testing.assert_close(by_colour.mean(0), torch.zeros(3), atol=1e-3, rtol=0)
     torch.testing.assert_close(by_colour.std(0), torch.ones(3), atol=1e-2, rtol=0)
-    assert set(module.state_dict()) == {"projection.weight", "projection.bias", "place_weight"}
+    assert set(module.state_dict()) == {"projection.weight", "projection.bias", "position_weight"}
 
 
 def test_gradient_features_know_directions_but_not_signs():
