@@ -25,7 +25,6 @@ from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderErro
 from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.rules import Rule, TopK
 from lampnet.inference.predictor import FittedModel
-from lampnet.model.label_graph import GRAPHS
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.saved_estimator import SavedEstimator
 from lampnet.pipeline.fit import fit
@@ -224,15 +223,10 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _graph(self, config: Config, targets: Targets) -> tuple[Config, np.ndarray | None]:
         graph = self.label_graph
         if isinstance(graph, (str, Path)):
-            if str(graph) in GRAPHS:
-                if str(graph) in ("tree", "given"):
-                    raise ConfigError(f"label_graph={str(graph)!r} needs edges: give an int array (E, 2) or a file")
-                return config.updated({"label_graph": str(graph)}), None
-            if not Path(graph).is_file():
-                raise ConfigError(f"there is no label graph {str(graph)!r}; {did_you_mean(str(graph), GRAPHS)}")
-            from lampnet.readers.label_edges import read_edge_list
+            from lampnet.readers.label_edges import label_graph_edges
 
-            return config.updated({"label_graph": "given"}), read_edge_list(graph, targets.names)
+            kind, edges = label_graph_edges(graph, targets.names)
+            return config.updated({"label_graph": kind}), edges
         return config.updated({"label_graph": "given"}), np.asarray(graph)
 
     def _check_metric(self) -> None:

@@ -148,6 +148,14 @@ def test_given_edges_become_the_label_graph() -> None:
     assert model.model_.graph.toarray().astype(int).tolist() == [[1, 0, 1], [0, 1, 0], [1, 0, 1]]
 
 
+def test_a_taxonomy_file_is_a_tree(tmp_path: Path) -> None:
+    path = tmp_path / "labels.taxonomy"
+    path.write_text("Root\titaly\nitaly\tsport\n")
+    model = small(label_graph=path, epochs=1).fit(TEXTS, SETS)
+    assert model.model_.config.label_graph == "tree"
+    assert model.model_.graph.toarray().astype(int).tolist() == [[1, 1], [1, 1]]
+
+
 @pytest.mark.parametrize(
     ("parameters", "x", "y", "sentence"),
     [

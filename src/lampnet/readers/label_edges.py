@@ -1,20 +1,67 @@
 """Prior label graphs as edges between label numbers: trees, STRING interactions, lists of names.
 
-Every function returns int64 (E, 2), ready for a label graph: an undirected edge once, the smaller number
-first; a tree's edges as (child, parent).
+`label_graph_edges` takes whatever the user gave; the others read one kind of file. Every reader returns int64
+(E, 2), ready for a label graph: an undirected edge once, the smaller number first; a tree's edges as (child, parent).
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.files import read_text
+
+WITHOUT_EDGES = ("edgeless", "full", "cooccurrence")
+WITH_EDGES = ("tree", "given")
+
+
+def label_graph_edges(
+    graph: str | Path, label_names: Sequence[str], own: tuple[str, Callable[[], np.ndarray]] | None = None
+) -> tuple[str, np.ndarray | None]:
+    """A label graph's kind and its edges, int64 (E, 2), or None where the kind needs none.
+
+    >>> label_graph_edges("full", ("a", "b"))
+    ('full', None)
+
+    Parameters
+    ----------
+    graph : str or Path
+        `edgeless`, `full` or `cooccurrence`; `tree` or `given`: the data set's own; `prior`: whichever it has, else
+        co-occurrence; or a file: a tree (`.taxonomy`, LYRL2004's hierarchy), STRING's links with their
+        `*.protein.info*` file beside them, or two label names per line.
+    label_names : sequence of str
+    own : (kind, function that reads its edges), optional
+        The label graph that the data set comes with.
+    """
+    kind = str(graph)
+    if kind == "prior":
+        kind = "cooccurrence" if own is None else own[0]
+    if kind in WITHOUT_EDGES:
+        return kind, None
+    if kind in WITH_EDGES:
+        if own is None or own[0] != kind:
+            raise DataError(
+                f"the label graph {kind!r} needs edges, which the data do not bring; give a file of edges (two label "
+                "names per line) or, in Python, an int array (E, 2)"
+            )
+        return kind, own[1]()
+    path = Path(graph)
+    if not path.is_file():
+        known = did_you_mean(kind, (*WITHOUT_EDGES, *WITH_EDGES, "prior"))
+        raise DataError(f"{kind!r} is neither a known label graph nor a file; {known}")
+    if ".taxonomy" in path.suffixes or ".hier" in path.suffixes:
+        return "tree", read_tree_edges(path, label_names)
+    if ".protein." in path.name and ".links." in path.name:
+        info = sorted(path.parent.glob(f"{path.name.partition('.')[0]}.protein.info*"))
+        if not info:
+            raise DataError(f"{path}: STRING's links need its *.protein.info* file in the same folder")
+        return "given", read_string_edges(path, info[0], label_names)
+    return "given", read_edge_list(path, label_names)
 
 
 def _edges(pairs: Iterable[tuple[int, int]]) -> np.ndarray:
@@ -23,7 +70,7 @@ def _edges(pairs: Iterable[tuple[int, int]]) -> np.ndarray:
 
 
 def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
-    """Edges from a CSV or TSV file with two names a line (further columns are left out).
+    """Edges from a CSV or TSV file with two names per line (further columns are left out).
 
     A first line that names no label (`source,target`) is taken for a header.
 
@@ -55,7 +102,7 @@ def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
     except csv.Error as error:
         raise FormatError(path, f"the line cannot be split into names ({error})", reader.line_num) from None
     if not pairs:
-        raise FormatError(path, "the file holds no edge; expected two label names a line", 1)
+        raise FormatError(path, "the file holds no edge; expected two label names per line", 1)
     return _edges(pairs)
 
 
@@ -117,7 +164,7 @@ def read_string_edges(
     Parameters
     ----------
     links : str or Path
-        `TAXON.protein.(physical.)links.*.txt(.gz)`: two STRING ids and a score a line.
+        `TAXON.protein.(physical.)links.*.txt(.gz)`: two STRING ids and a score per line.
     info : str or Path
         `TAXON.protein.info.*.txt(.gz)`: STRING ids and preferred names.
     label_names : sequence of str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,32 +117,14 @@ def plain_columns(roles: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prior_graph(graph: str, source: Source, label_names: tuple[str, ...]) -> tuple[str, np.ndarray | None]:
-    """The label graph's kind and its edges, from what the user gave for --label-graph.
-
-    `edgeless`, `full` and `cooccurrence` need no edges; `tree` and `given` are the named data set's own,
-    `prior` whichever it has; anything else is a file of edges.
-    """
-    from lampnet.readers.label_edges import read_edge_list, read_tree_edges
+    """The label graph's kind and its edges, from what the user gave for --label-graph; see `label_graph_edges`."""
+    from lampnet.readers.label_edges import label_graph_edges
     from lampnet.readers.named.registry import describe, load_edges
 
-    if graph in ("edgeless", "full", "cooccurrence"):
-        return graph, None
-    if graph == "prior":
-        graph = describe(source.data).graph if source.named else "cooccurrence"
-        return prior_graph(graph, source, label_names)
-    if graph in ("tree", "given"):
-        if not source.named or describe(source.data).graph != graph:
-            raise DataError(
-                f"{source.data} brings no label graph of the kind {graph!r}; give a file of edges instead "
-                "(--label-graph FILE: two label names a line)"
-            )
-        return graph, load_edges(source.data, label_names, source.root)
-    if not Path(graph).is_file():
-        known = ("edgeless", "full", "cooccurrence", "tree", "given", "prior")
-        raise DataError(f"--label-graph {graph!r} is neither a known graph nor a file; {did_you_mean(graph, known)}")
-    if graph.endswith(".taxonomy"):
-        return "tree", read_tree_edges(graph, label_names)
-    return "given", read_edge_list(graph, label_names)
+    if not source.named:
+        return label_graph_edges(graph, label_names)
+    edges = partial(load_edges, source.data, label_names, source.root)
+    return label_graph_edges(graph, label_names, (describe(source.data).graph, edges))
 
 
 def load_data(
