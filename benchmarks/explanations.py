@@ -77,7 +77,7 @@ def auc(scores: np.ndarray, positive: np.ndarray) -> float:
 
 
 def planted(to_labels: np.ndarray, train_labels: np.ndarray) -> dict[str, Any]:
-    """Areas under the curve for telling planted pairs (the effect listens to the cause) from the others."""
+    """Areas under the ROC curve for separating planted pairs (the effect attends to its cause) from the others."""
     n = len(LABEL_NAMES)
     given: dict[str, np.ndarray] = {rule: np.zeros((n, n), dtype=bool) for rule in ("implies", "excludes")}
     for d in planted_dependencies():
@@ -104,7 +104,7 @@ def planted(to_labels: np.ndarray, train_labels: np.ndarray) -> dict[str, Any]:
 
 
 def measured(data_root: str | None, models: Path | None) -> dict[str, Any]:
-    """Everything the page says."""
+    """Everything the page states."""
     splits = load("digits", None, SEED)
     assert splits.test is not None
     model = trained("digits", splits, models)
@@ -130,7 +130,7 @@ def measured(data_root: str | None, models: Path | None) -> dict[str, Any]:
 
 
 def bibtex_rows(data_root: str | None, models: Path | None, checked: dict[str, Any] | None = None) -> dict[str, Any]:
-    """How long a hundred rows take (by the clock, and the processor's own time), and their honesty checks."""
+    """How long a hundred rows take (wall-clock and processor time), and their checks."""
     bibtex = load("bibtex", data_root, SEED)
     assert bibtex.test is not None
     model = trained("bibtex", bibtex, models)
@@ -161,16 +161,16 @@ def measured_section(found: dict[str, Any]) -> str:
         "",
         "### Does the most attended patch hold the digit?",
         "",
-        "Of labels that are true and were chosen; a fact such as `has_prime` counts as right when the patch holds one",
-        "of the digits it follows from.",
+        "For labels that are true and predicted. A derived label such as `has_prime` counts as right when the patch",
+        "holds one of the digits that it follows from.",
         "",
-        "| stage | labels | cases | top patch right | random patch | random patch that is not blank |",
+        "| stage | labels | cases | top patch right | random patch | random non-blank patch |",
         "|---|---|---:|---:|---:|---:|",
     ]
     for step, parts in found["top_patch"].items():
         for kind, r in parts.items():
             lines.append(
-                f"| {step[-1]}.1 | {kind} | {r['cases']:,} | {r['right']:.1%} | {r['random_patch']:.1%} | "
+                f"| {step[-1]}.1 | {'digits' if kind == 'digits' else 'derived labels'} | {r['cases']:,} | {r['right']:.1%} | {r['random_patch']:.1%} | "
                 f"{r['random_filled_patch']:.1%} |"
             )
     areas = planted_pairs["auc"]
@@ -186,9 +186,9 @@ def measured_section(found: dict[str, Any]) -> str:
         "",
         "### Does label-to-label attention find the planted rules?",
         "",
-        f"{planted_pairs['pairs']} of {planted_pairs['of']} ordered pairs are planted (the effect should listen to its "
-        "cause). Area under the ROC curve for",
-        "telling them from the others; 0.5 is chance.",
+        f"{planted_pairs['pairs']} of {planted_pairs['of']} ordered pairs are planted: the effect should attend to its "
+        "cause. Area under the ROC curve for",
+        "separating them from the others; 0.5 is chance.",
         "",
         "| score of a pair | all rules | implies | excludes |",
         "|---|---:|---:|---:|",
@@ -206,7 +206,7 @@ def measured_section(found: dict[str, Any]) -> str:
         "",
         "### Do the attended parts matter to the prediction?",
         "",
-        "| rows | taken away | cases | most attended | random | standard error of the gap | larger than random |",
+        "| rows | removed | cases | most attended | random | standard error of the gap | larger than random |",
         "|---|---|---:|---:|---:|---:|---:|",
     ]
     bibtex = found["bibtex_100_rows"]
@@ -222,15 +222,15 @@ def measured_section(found: dict[str, Any]) -> str:
             )
     lines += [
         "",
-        "In percentage points of the label's probability: its fall without a tenth of the nodes, its move without a",
-        "tenth of the label messages.",
+        "In percentage points of the label's probability: how far it falls without a tenth of the nodes, and how far it",
+        "moves without a tenth of the label messages.",
         "",
         "### How long does it take?",
         "",
         f"Explaining {bibtex['rows']} Bibtex rows (159 labels, width {bibtex['width']}) took "
         f"{bibtex['processor_seconds']:.1f} s of processor time",
         f"on {bibtex['threads']} thread{'s' if bibtex['threads'] > 1 else ''}; {bibtex['seconds']:.1f} s by the clock, "
-        "with whatever else the machine was doing.",
+        "on a machine that was also doing other work.",
     ]
     return "\n".join(lines)
 
