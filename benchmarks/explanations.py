@@ -169,8 +169,9 @@ def measured_section(found: dict[str, Any]) -> str:
     ]
     for step, parts in found["top_patch"].items():
         for kind, r in parts.items():
+            name = "digits" if kind == "digits" else "derived labels"
             lines.append(
-                f"| {step[-1]}.1 | {'digits' if kind == 'digits' else 'derived labels'} | {r['cases']:,} | {r['right']:.1%} | {r['random_patch']:.1%} | "
+                f"| {step[-1]}.1 | {name} | {r['cases']:,} | {r['right']:.1%} | {r['random_patch']:.1%} | "
                 f"{r['random_filled_patch']:.1%} |"
             )
     areas = planted_pairs["auc"]
@@ -222,8 +223,8 @@ def measured_section(found: dict[str, Any]) -> str:
             )
     lines += [
         "",
-        "In percentage points of the label's probability: how far it falls without a tenth of the nodes, and how far it",
-        "moves without a tenth of the label messages.",
+        "In percentage points of the label's probability: how far it falls without a tenth of the nodes, and how far",
+        "it moves without a tenth of the label messages.",
         "",
         "### How long does it take?",
         "",
