@@ -27,7 +27,7 @@ def exemptions(estimator: Any) -> dict[str, str]:
             node_dropout=0.0,
             n_jobs=1,
             settings={
-                "training.folds": 1,  # a committee is many small networks: the same code, five times as long
+                "training.folds": 1,  # an ensemble is several small networks: the same code, five times as long
                 "training.warmup_steps": 3,
                 "training.learning_rate": 0.02,
                 "training.patience": 0,

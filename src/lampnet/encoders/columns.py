@@ -93,6 +93,23 @@ class ColumnsEncoder(Encoder):
         self.spread = np.where(numeric, self.spread, 1.0)
         return self
 
+    def parse(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Standardised values (n, C), 0 where missing or categorical, and the vector ids (n, C)."""
+        table = self._checked(rows)
+        columns = len(self.feature_names)
+        missing = np.isnan(table.values)
+        values = np.where(missing, np.float32(0), standardised(table.values, self.mean, self.spread))
+        ids = np.where(missing, columns, 0) + np.arange(columns)
+        first = 2 * columns
+        for column, known in self.categories.items():
+            ids_of = {name: first + i for i, name in enumerate(known)}
+            # A category that training did not see is treated as missing.
+            by_code = [ids_of.get(name, columns + column) for name in table.categories[column]]
+            ids[:, column] = np.array([*by_code, columns + column])[_codes(table, column)]
+            values[:, column] = 0.0
+            first += len(known)
+        return values, ids
+
     def nodes_of(self, parsed: tuple[np.ndarray, np.ndarray]) -> NodeRows:
         values, ids = parsed
         n, columns = values.shape
@@ -159,23 +176,6 @@ class ColumnsEncoder(Encoder):
 
     def _n_ids(self) -> int:
         return 2 * len(self.feature_names) + sum(len(names) for names in self.categories.values())
-
-    def parse(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Standardised values (n, C), 0 where missing or categorical, and the vector ids (n, C)."""
-        table = self._checked(rows)
-        columns = len(self.feature_names)
-        missing = np.isnan(table.values)
-        values = np.where(missing, np.float32(0), standardised(table.values, self.mean, self.spread))
-        ids = np.where(missing, columns, 0) + np.arange(columns)
-        first = 2 * columns
-        for column, known in self.categories.items():
-            ids_of = {name: first + i for i, name in enumerate(known)}
-            # A category that training did not see is treated as missing.
-            by_code = [ids_of.get(name, columns + column) for name in table.categories[column]]
-            ids[:, column] = np.array([*by_code, columns + column])[_codes(table, column)]
-            values[:, column] = 0.0
-            first += len(known)
-        return values, ids
 
     def _checked(self, rows: Any) -> Table:
         table = as_table(rows, self.feature_names)

@@ -14,10 +14,9 @@ from lampnet.config import InputConfig
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_count
-from lampnet.encoders.wordset import unit_rows, warn_of_cut_rows
+from lampnet.encoders.wordset import counted, unit_rows, warn_of_cut_rows
 from lampnet.errors import DataError
 
-BASES = "ACGTN"
 UNKNOWN_BASE = 4
 KMER = 6
 CHUNK = 4_096
@@ -89,6 +88,15 @@ class DnaEncoder(Encoder):
         self.window = windows.shape[1]
         return self
 
+    def parse(self, rows: Any) -> np.ndarray:
+        windows = bases_of(rows)
+        if windows.shape[1] != self.window:
+            raise DataError(
+                f"windows of {windows.shape[1]} bases came to a model trained on windows of {self.window}; "
+                "cut them to the same width"
+            )
+        return windows
+
     def nodes_of(self, windows: np.ndarray) -> NodeRows:
         """Every base is a node here, one byte each; the embedding pools them."""
         most = self.config.max_nodes * self.config.pool
@@ -105,7 +113,7 @@ class DnaEncoder(Encoder):
     def features_of(self, windows: np.ndarray) -> sparse.csr_matrix:
         """Counts of six-base words, each word and its reverse complement as one; log, each row of length one."""
         table, n_words = _canonical_words()
-        parts = []
+        parts = [sparse.csr_matrix((0, n_words), dtype=np.float32)]
         for first in range(0, len(windows), CHUNK):
             part = windows[first : first + CHUNK]
             known = part < UNKNOWN_BASE
@@ -116,13 +124,9 @@ class DnaEncoder(Encoder):
                 code = code * 4 + part[:, i : i + starts]
                 whole &= known[:, i : i + starts]
             row, _ = np.nonzero(whole)
-            counts = sparse.coo_matrix(
-                (np.ones(len(row), dtype=np.float32), (row, table[code[whole]])), shape=(len(part), n_words)
-            ).tocsr()
+            counts = counted(row, table[code[whole]], (len(part), n_words))
             counts.data = np.log1p(counts.data)
             parts.append(counts)
-        if not parts:
-            return sparse.csr_matrix((0, n_words), dtype=np.float32)
         return unit_rows(sparse.vstack(parts, format="csr"))
 
     def embedding(self, width: int) -> MotifNodes:
@@ -148,15 +152,6 @@ class DnaEncoder(Encoder):
         encoder = cls(config)
         encoder.window = saved_count(state, "window", low=1)
         return encoder
-
-    def parse(self, rows: Any) -> np.ndarray:
-        windows = bases_of(rows)
-        if windows.shape[1] != self.window:
-            raise DataError(
-                f"windows of {windows.shape[1]} bases came to a model trained on windows of {self.window}; "
-                "cut them to the same width"
-            )
-        return windows
 
 
 def bases_of(rows: Any) -> np.ndarray:

@@ -21,7 +21,7 @@ from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.image_features import feature_count, gradient_and_colour
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_array, saved_count
-from lampnet.encoders.spectral import SAMPLE_NODES, principal_projection
+from lampnet.encoders.spectral import node_sample, start_projection
 from lampnet.encoders.vector import saved_spread
 from lampnet.errors import DataError, MissingExtra
 
@@ -52,12 +52,9 @@ class Patches(Embedding):
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
         """The principal directions of the training patches."""
         assert nodes.vectors is not None
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(nodes.vectors))[:SAMPLE_NODES])
-        vectors = (nodes.vectors[chosen] - self.mean.numpy()) / self.spread.numpy()
-        weight = principal_projection(vectors, self.projection.out_features, seed)
+        vectors = (node_sample(nodes.vectors, seed) - self.mean.numpy()) / self.spread.numpy()
+        start_projection(self.projection, vectors, seed)
         with torch.no_grad():
-            self.projection.weight.copy_(torch.from_numpy(weight))
-            self.projection.bias.zero_()
             self.position_weight.fill_(0.5)
 
 

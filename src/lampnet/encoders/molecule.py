@@ -15,7 +15,7 @@ from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.molecule_features import ATOM_FEATURES, atom_features, descriptors, environments, fingerprints
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array
-from lampnet.encoders.spectral import SAMPLE_NODES, principal_projection
+from lampnet.encoders.spectral import node_sample, start_centred_projection
 from lampnet.encoders.vector import mean_and_spread, saved_mean_and_spread
 from lampnet.encoders.wordset import warn_of_cut_rows
 from lampnet.errors import DataError, MissingExtra
@@ -47,13 +47,7 @@ class Atoms(Embedding):
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
         """The principal directions of the training atoms; surroundings stay random."""
         assert nodes.vectors is not None
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(nodes.vectors))[:SAMPLE_NODES])
-        vectors = nodes.vectors[chosen].astype(np.float32)
-        mean = vectors.mean(axis=0)
-        weight = torch.from_numpy(principal_projection(vectors - mean, self.projection.out_features, seed))
-        with torch.no_grad():
-            self.projection.weight.copy_(weight)
-            self.projection.bias.copy_(-(weight @ torch.from_numpy(mean)))
+        start_centred_projection(self.projection, node_sample(nodes.vectors, seed).astype(np.float32), seed)
 
 
 class MoleculeEncoder(Encoder):

@@ -20,7 +20,7 @@ from lampnet.config import InputConfig
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_count
-from lampnet.encoders.spectral import principal_projection
+from lampnet.encoders.spectral import start_centred_projection
 from lampnet.encoders.text import TextEncoder
 from lampnet.encoders.text_tokens import checked_texts
 from lampnet.encoders.wordset import warn_of_cut_rows
@@ -69,12 +69,9 @@ class TransformerNodes(Embedding):
             for first in range(0, len(rows), 32):
                 batch = nodes.batch(rows[first : first + 32])
                 parts.append(self.hidden(batch)[batch.present_BS].numpy())
-            states = np.concatenate(parts)
-            if len(states):
-                mean = states.mean(axis=0)
-                weight = torch.from_numpy(principal_projection(states - mean, self.projection.out_features, seed))
-                self.projection.weight.copy_(weight)
-                self.projection.bias.copy_(-(weight @ torch.from_numpy(mean)))
+        states = np.concatenate(parts)
+        if len(states):
+            start_centred_projection(self.projection, states, seed)
         self.train(training)
 
 

@@ -1,11 +1,13 @@
-"""Starting points without labels: the main directions of the training nodes."""
+"""Starting points without labels: the principal directions of the training nodes."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
+from torch import nn
 
 SAMPLE_ROWS = 20_000
 SAMPLE_NODES = 50_000
@@ -91,3 +93,23 @@ def principal_projection(vectors: np.ndarray, width: int, seed: int) -> np.ndarr
     length = np.sqrt(np.square(vectors @ weight.T).mean()) if len(vectors) else 1.0
     projection: Any = weight / max(float(length), 1e-12)
     return np.asarray(projection, dtype=np.float32)
+
+
+def start_projection(layer: nn.Linear, vectors: np.ndarray, seed: int) -> None:
+    """Set a linear layer to the principal directions of vectors (n, F) that are standardised already."""
+    with torch.no_grad():
+        layer.weight.copy_(torch.from_numpy(principal_projection(vectors, layer.out_features, seed)))
+        layer.bias.zero_()
+
+
+def start_centred_projection(layer: nn.Linear, vectors: np.ndarray, seed: int) -> None:
+    """The same of vectors that are centred here; the bias takes their mean away."""
+    mean = vectors.mean(axis=0)
+    start_projection(layer, vectors - mean, seed)
+    with torch.no_grad():
+        layer.bias.copy_(-(layer.weight @ torch.from_numpy(mean)))
+
+
+def node_sample(vectors: np.ndarray, seed: int) -> np.ndarray:
+    """At most `SAMPLE_NODES` of the vectors (N, F), in their order."""
+    return vectors[np.sort(np.random.default_rng(seed).permutation(len(vectors))[:SAMPLE_NODES])]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.encoders.restore import saved_array
-from lampnet.encoders.wordset import inverse_document_frequency, unit_rows
+from lampnet.encoders.wordset import counted, inverse_document_frequency, unit_rows
 from lampnet.errors import DataError
 
 PAIR_DOCUMENTS = 3
@@ -63,7 +63,7 @@ class TextWeights:
         row, pair = _pairs(numbers, offsets, len(self.idf))
         index = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
         known = self.pairs[index] == pair
-        counts = _counted(row[known], index[known], (words.shape[0], len(self.pairs)))
+        counts = counted(row[known], index[known], (words.shape[0], len(self.pairs)))
         return unit_rows(sparse.hstack([words, _weighted(counts, self.pair_idf)], format="csr"))
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -88,7 +88,7 @@ def word_counts(numbers: np.ndarray, offsets: np.ndarray, vocabulary: int) -> sp
     """(n, V): how often each known word occurs in each row."""
     row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     known = numbers >= 0
-    return _counted(row[known], numbers[known], (len(offsets) - 1, vocabulary))
+    return counted(row[known], numbers[known], (len(offsets) - 1, vocabulary))
 
 
 def _openings(numbers: np.ndarray, offsets: np.ndarray, words: int) -> tuple[np.ndarray, np.ndarray]:
@@ -100,12 +100,6 @@ def _openings(numbers: np.ndarray, offsets: np.ndarray, words: int) -> tuple[np.
     lengths = np.diff(offsets)
     position = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
     return numbers[position < words], np.concatenate([[0], np.cumsum(np.minimum(lengths, words))])
-
-
-def _counted(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:
-    counts = sparse.coo_matrix((np.ones(len(row), dtype=np.float32), (row, column)), shape=shape).tocsr()
-    counts.sort_indices()
-    return counts
 
 
 def _weighted(counts: sparse.csr_matrix, idf: np.ndarray) -> sparse.csr_matrix:

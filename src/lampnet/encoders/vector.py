@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from scipy import sparse
 from torch import Tensor, nn
 
@@ -14,7 +13,7 @@ from lampnet.config import InputConfig
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_count
-from lampnet.encoders.spectral import principal_projection
+from lampnet.encoders.spectral import start_projection
 from lampnet.errors import DataError
 
 #: numbers beyond this are refused: the sum of their squares would leave float64
@@ -37,10 +36,7 @@ class LinearNode(Embedding):
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
         """The principal directions of the training rows."""
         assert nodes.vectors is not None
-        weight = principal_projection(nodes.vectors, self.projection.out_features, seed)
-        with torch.no_grad():
-            self.projection.weight.copy_(torch.from_numpy(weight))
-            self.projection.bias.zero_()
+        start_projection(self.projection, nodes.vectors, seed)
 
 
 class VectorEncoder(Encoder):

@@ -150,6 +150,13 @@ def unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     )
 
 
+def counted(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:
+    """How often each pair of a row and a column occurs, CSR float32 of this shape."""
+    counts = sparse.coo_matrix((np.ones(len(row), dtype=np.float32), (row, column)), shape=shape).tocsr()
+    counts.sort_indices()
+    return counts
+
+
 def heaviest(matrix: sparse.csr_matrix, max_nodes: int) -> sparse.csr_matrix:
     """Keep the heaviest features of rows that have more than `max_nodes`, and warn how many rows were cut."""
     lengths = np.diff(matrix.indptr)

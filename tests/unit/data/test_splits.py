@@ -15,6 +15,7 @@ from lampnet.base_learners.stack import LEARNERS
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import FEWEST_ROWS, Splits, fold_numbers, parts_of, random_split, serially_correlated_rows
+from lampnet.errors import DataError
 from lampnet.experiments import protocol
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import run
@@ -49,7 +50,7 @@ def test_shuffled_rows_are_in_no_order(seed: int, share: float, labels: int) -> 
     assert not serially_correlated_rows(Y)
 
 
-def test_only_rows_that_resemble_their_neighbours_and_are_not_sorted_come_in_order() -> None:
+def test_only_rows_that_resemble_their_neighbours_and_are_not_sorted_are_serially_correlated() -> None:
     Y = topics(days=100, rows_a_day=6)
     assert serially_correlated_rows(Y)
     assert not serially_correlated_rows(Y[np.random.default_rng(1).permutation(len(Y))])
@@ -62,7 +63,7 @@ def test_only_rows_that_resemble_their_neighbours_and_are_not_sorted_come_in_ord
 
 
 @pytest.mark.parametrize("name", list(LEARNERS))
-def test_rows_of_one_fold_have_no_say_about_each_other(name: str) -> None:
+def test_rows_of_one_fold_do_not_influence_each_other(name: str) -> None:
     """Every row has a copy with its label, which nothing else tells: only who sees the copy can know it."""
     random = np.random.default_rng(0)
     X = np.repeat(random.random((150, 30)) * (random.random((150, 30)) < 0.3), 2, axis=0).astype(np.float32)
@@ -78,7 +79,7 @@ def news(words: np.ndarray, Y: np.ndarray) -> Dataset:
     return Dataset(name="news", kind="wordset", rows=rows, labels=labels, label_names=tuple("abcdef"))
 
 
-def test_a_committee_is_cut_in_the_rows_order_and_says_so() -> None:
+def test_an_ensemble_gets_blocked_folds_and_logs_it() -> None:
     Y = topics(days=80, rows_a_day=5)
     data, said = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y), list[str]()
     tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 3}
@@ -93,7 +94,7 @@ def test_a_committee_is_cut_in_the_rows_order_and_says_so() -> None:
     assert not np.array_equal(model.valid_truth, shuffled.indicator())
 
 
-def test_a_single_network_is_checked_on_the_last_rows_where_they_come_in_order() -> None:
+def test_a_single_network_is_validated_on_the_last_of_serially_correlated_rows() -> None:
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
     tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1}
@@ -109,7 +110,7 @@ def test_a_single_network_is_checked_on_the_last_rows_where_they_come_in_order()
     assert not np.array_equal(model.valid_truth, shuffled.indicator()[320:])
 
 
-def test_an_experiment_divides_rows_in_order_by_their_order() -> None:
+def test_an_experiment_splits_serially_correlated_rows_in_blocks() -> None:
     """The last tenth is what all methods are tested on, and what is before it they are tuned on."""
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
@@ -121,7 +122,7 @@ def test_an_experiment_divides_rows_in_order_by_their_order() -> None:
     assert not np.array_equal(truth["test"], shuffled.indicator()[360:])
 
 
-def test_validation_rows_drawn_from_rows_in_order_are_not_joined_with_the_rest_again() -> None:
+def test_validation_rows_of_serially_correlated_rows_are_not_merged_back() -> None:
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
     for rows, networks in ((data, 1), (data.take(np.random.default_rng(0).permutation(len(data))), 5)):
@@ -130,19 +131,30 @@ def test_validation_rows_drawn_from_rows_in_order_are_not_joined_with_the_rest_a
         assert (splits.valid is None) == (networks > 1)
 
 
-def test_baselines_are_judged_on_the_last_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_baselines_are_scored_on_the_last_rows_too(monkeypatch: pytest.MonkeyPatch) -> None:
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
     shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
-    judged: list[np.ndarray] = []
+    scored: list[np.ndarray] = []
     score = protocol.score
 
     def watched(test_truth: np.ndarray, done: protocol.Run, seed: int) -> dict[str, Any]:
-        judged.append(done.valid_truth)
+        scored.append(done.valid_truth)
         return score(test_truth, done, seed)
 
     monkeypatch.setattr(protocol, "score", watched)
     for rows in (data, shuffled):
         run("mlknn", Material("news", Splits(train=rows)), settings={"mlknn.k": 5})
-    np.testing.assert_array_equal(judged[0], data.indicator()[324:360])
-    assert len(judged[1]) == 360  # all labelled rows, cross-fitted
+    np.testing.assert_array_equal(scored[0], data.indicator()[324:360])
+    assert len(scored[1]) == 360  # all labelled rows, cross-fitted
+
+
+def test_random_split_is_a_partition() -> None:
+    data = Dataset(name="d", kind="text", rows=[str(i) for i in range(50)], labels=None, label_names=())
+    parts = random_split(data, valid=0.1, test=0.1, seed=3)
+    assert parts.valid is not None
+    assert parts.test is not None
+    assert sorted(parts.train.rows + parts.valid.rows + parts.test.rows, key=int) == data.rows
+    assert (len(parts.valid), len(parts.test)) == (5, 5)
+    with pytest.raises(DataError, match="too few"):
+        random_split(data, valid=25, test=25, seed=0)

@@ -80,15 +80,15 @@ def test_nodes_agree_with_a_slow_convolution():
     hot = np.vstack([np.eye(4), np.full(4, 0.25)])
     rates = 10_000 ** (-np.arange(3) / 3)
     for row in range(2):
-        heard = np.zeros((10, 6))
+        found = np.zeros((10, 6))
         for place in range(10):
             for i in range(4):
                 if 0 <= place + i - 1 < 10:
-                    heard[place] += weight[:, :, i] @ hot[windows[row, place + i - 1]]
-        heard = np.maximum(heard + bias, 0)
+                    found[place] += weight[:, :, i] @ hot[windows[row, place + i - 1]]
+        found = np.maximum(found + bias, 0)
         for node in range(4):
             code = np.stack([np.sin(node * rates), np.cos(node * rates)], axis=-1).ravel()
-            expected = heard[3 * node : 3 * node + 3].max(axis=0) + code
+            expected = found[3 * node : 3 * node + 3].max(axis=0) + code
             np.testing.assert_allclose(z[row, node].numpy(), expected, atol=1e-5)
 
 

@@ -19,7 +19,7 @@ def pixels(*shape):
     return random.integers(0, 256, shape, dtype=np.uint8)
 
 
-def test_patches_are_cut_where_their_names_say():
+def test_patches_lie_where_their_names_put_them():
     scenes = pixels(3, 24, 24)
     encoder = ImageEncoder(InputConfig()).fit(scenes)
     nodes = encoder.encode(scenes).nodes

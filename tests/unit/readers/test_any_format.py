@@ -12,8 +12,7 @@ import pytest
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
-from lampnet.data.schema import align, aligned_splits
-from lampnet.data.splits import Splits, random_split
+from lampnet.data.splits import Splits
 from lampnet.data.statistics import statistics
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.any_format import find_parts, format_of, read, read_file, read_folder
@@ -159,43 +158,6 @@ def test_invalid_smiles_are_skipped_on_request(tmp_path: Path) -> None:
     assert "1 of 3 molecules" in notices[-1]
     with pytest.raises(DataError, match="'error' or 'skip'"):
         read_file(path, on_bad_row="ignore")
-
-
-def dataset(kind: str, rows: object, names: tuple[str, ...], features: tuple[str, ...] | None = None) -> Dataset:
-    n = len(rows) if not sparse.issparse(rows) else rows.shape[0]  # type: ignore[arg-type, attr-defined]
-    labels = sparse.csr_matrix(np.ones((n, len(names)), dtype=np.float32))
-    return Dataset(name="d", kind=kind, rows=rows, labels=labels, label_names=names, feature_names=features)
-
-
-def test_alignment_of_vectors_tables_and_unnamed_features() -> None:
-    train = dataset("vector", np.ones((1, 2), dtype=np.float32), ("a",), ("u", "v"))
-    moved = align(
-        train, dataset("vector", np.array([[5.0, 6.0, 7.0]], dtype=np.float32), ("a",), ("v", "w", "u")), "test"
-    )
-    assert moved.rows.tolist() == [[7, 5]]
-    with pytest.raises(DataError, match="are the files a pair"):
-        align(train, dataset("vector", np.ones((1, 1)), ("a",), ("zzz",)), "test")
-    with pytest.raises(DataError, match="3 numbers, the training rows 2"):
-        align(dataset("vector", np.ones((1, 2)), ("a",)), dataset("vector", np.ones((1, 3)), ("a",)), "test")
-    with pytest.raises(DataError, match="of kind text"):
-        align(train, dataset("text", ["x"], ("a",)), "test")
-    words = Table(values=np.array([[0.0, 1.0]]), names=("c", "n"), categories={0: ("red", "blue")})
-    other = Table(values=np.array([[3.0, 0.0], [4.0, 1.0]]), names=("n", "c"), categories={1: ("green", "blue")})
-    table = align(dataset("columns", words, ("a",)), dataset("columns", other, ("a",)), "test").rows
-    np.testing.assert_array_equal(table.values, [[np.nan, 3], [1, 4]])  # green was never seen
-    unlabelled = Dataset(name="d", kind="text", rows=["x"], labels=None, label_names=())
-    assert aligned_splits(dataset("text", ["y"], ("a",)), test=unlabelled).test is not None
-
-
-def test_random_split_is_a_partition() -> None:
-    data = dataset("text", [str(i) for i in range(50)], ("a",))
-    parts = random_split(data, valid=0.1, test=0.1, seed=3)
-    assert parts.valid is not None
-    assert parts.test is not None
-    assert sorted(parts.train.rows + parts.valid.rows + parts.test.rows, key=int) == data.rows
-    assert (len(parts.valid), len(parts.test)) == (5, 5)
-    with pytest.raises(DataError, match="too few"):
-        random_split(data, valid=25, test=25, seed=0)
 
 
 def test_registry_names_and_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
