@@ -15,7 +15,7 @@ from lampnet.data.schema import aligned_splits
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError, MissingExtra
 from lampnet.readers.files import plain_stem, plain_suffix, read_bytes, read_text
-from lampnet.readers.trained_columns import KnownColumns
+from lampnet.readers.options import ReadOptions
 
 FORMATS = {
     ".arff": "arff",
@@ -47,31 +47,15 @@ _PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "val
 _PART = re.compile(r"(?:^|[-_.])(train|validation|valid|val|dev|test)(?:[-_][^.]*)?$", re.IGNORECASE)
 _PAIR_LINE = re.compile(rb"[^:\r\n]{0,2000}?\s*\d+:[-+.\d]")
 
-Labels = str | Path | Sequence[str] | None
 
-
-def read(
-    path: str | Path,
-    *,
-    labels: Labels = None,
-    columns: Mapping[str, Any] | None = None,
-    on_bad_row: str = "error",
-    notice: Callable[[str], None] | None = None,
-) -> Splits | Dataset:
+def read(path: str | Path, **options: Any) -> Splits | Dataset:
     """A folder as `Splits`, a file as `Dataset`; see `read_folder` and `read_file`."""
-    return read_and_columns(Path(path), labels, columns, on_bad_row, notice)[0]
+    return read_and_columns(Path(path), ReadOptions(**options))[0]
 
 
-def read_and_columns(
-    path: Path,
-    labels: Labels = None,
-    columns: Mapping[str, Any] | None = None,
-    on_bad_row: str = "error",
-    notice: Callable[[str], None] | None = None,
-    known: KnownColumns | None = None,
-) -> tuple[Splits | Dataset, Mapping[str, Any] | None]:
-    """As `read`, and what the columns were taken for (tables only); `known` ones are not guessed."""
-    return (_read_folder if path.is_dir() else _read)(path, labels, columns, on_bad_row, notice, known=known)
+def read_and_columns(path: Path, options: ReadOptions) -> tuple[Splits | Dataset, Mapping[str, Any] | None]:
+    """As `read`, and what the columns were taken for (tables only)."""
+    return _read_folder(path, options) if path.is_dir() else _read(path, options)
 
 
 def format_of(path: str | Path) -> str:
@@ -100,63 +84,40 @@ def format_of(path: str | Path) -> str:
     raise FormatError(path, f"the format of this file is not known; lampnet reads {_KNOWN}")
 
 
-def read_file(
-    path: str | Path,
-    *,
-    labels: Labels = None,
-    columns: Mapping[str, Any] | None = None,
-    on_bad_row: str = "error",
-    notice: Callable[[str], None] | None = None,
-) -> Dataset:
+def read_file(path: str | Path, **options: Any) -> Dataset:
     """Read one file of any known format.
 
     Parameters
     ----------
     path : str or Path
         ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, extreme-classification, npz, mat, FASTA, or a `.txt` file
-        with a text a line; gzip and bz2 where they are usual.
-    labels : path, sequence of names, or None
-        A file of label names (Mulan XML, or a name a line) or the names; ARFF files without MEKA's `-C n`
-        need it when there is not exactly one `.xml` file beside them.
-    columns : mapping, optional
-        Tables: which column is what (text, smiles, dna, image, features, labels, id, separator).
-    on_bad_row : {"error", "skip"}
-        What to do with rows that cannot be read (and, with "skip", with SMILES that RDKit refuses).
-    notice : callable, optional
-        Is told in a sentence what was guessed.
+        with one text per line; gzip and bz2 where they are usual.
+    **options
+        As in `ReadOptions`: labels, columns, on_bad_row, notice.
     """
-    return _read(Path(path), labels, columns, on_bad_row, notice)[0]
+    return _read(Path(path), ReadOptions(**options))[0]
 
 
-def _read(
-    path: Path,
-    labels: Labels,
-    columns: Mapping[str, Any] | None,
-    on_bad_row: str,
-    notice: Callable[[str], None] | None,
-    base: int | None = None,
-    known: KnownColumns | None = None,
-) -> tuple[Dataset, Mapping[str, Any] | None]:
-    """A file's rows, and what its columns were taken for (tables only)."""
-    if on_bad_row not in ("error", "skip"):
-        raise DataError(f"on_bad_row is {on_bad_row!r}; it must be 'error' or 'skip'")
+def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Dataset, Mapping[str, Any] | None]:
+    """A file's rows, and what its columns were taken for (tables only); `base` numbers libsvm's first feature."""
     if not path.exists():
         raise FormatError(path, "there is no such file or folder; check the path")
-    form = format_of(path)
+    form, columns = format_of(path), None
     if form == "arff":
         from lampnet.readers.arff import read_arff
 
-        return read_arff(path, labels), None
-    names = _names(labels)
+        return read_arff(path, options.labels), None
+    names, known = options.label_names(), options.known
     if form == "jsonl":
         from lampnet.readers.jsonl import read_jsonl
 
-        data = read_jsonl(path, labels=names, on_bad_row=on_bad_row, unlabelled=known is not None and known.unlabelled)
+        unlabelled = known is not None and known.unlabelled
+        data = read_jsonl(path, labels=names, on_bad_row=options.on_bad_row, unlabelled=unlabelled)
     elif form == "table":
         from lampnet.readers.tables import read_table_and_roles
 
-        data, roles = read_table_and_roles(path, columns, names, on_bad_row, notice, known=known)
-        return (readable_molecules(data, notice) if on_bad_row == "skip" else data), roles.as_given()
+        data, roles = read_table_and_roles(path, replace(options, labels=names))
+        columns = roles.as_given()
     elif form == "libsvm":
         from lampnet.readers.libsvm import read_libsvm
 
@@ -179,23 +140,13 @@ def _read(
         data = read_fasta_rows(path, plain_stem(path))
     else:
         data = _plain_text(path)
-    return (readable_molecules(data, notice) if on_bad_row == "skip" else data), None
-
-
-def _names(labels: Labels) -> tuple[str, ...] | None:
-    if labels is None:
-        return None
-    if isinstance(labels, (str, Path)):
-        from lampnet.readers.arff_header import read_label_names
-
-        return read_label_names(labels)
-    return tuple(labels)
+    return (readable_molecules(data, options.notice) if options.on_bad_row == "skip" else data), columns
 
 
 def _plain_text(path: Path) -> Dataset:
     lines = [line for line in read_text(path).split("\n") if line.strip()]
     if not lines:
-        raise FormatError(path, "the file is empty; give one text a line", 1)
+        raise FormatError(path, "the file is empty; give one text per line", 1)
     return Dataset(name=plain_stem(path), kind="text", rows=lines, labels=None, label_names=())
 
 
@@ -229,47 +180,34 @@ def no_molecule(name: str) -> DataError:
     return DataError(f"{name}: not one SMILES can be read by RDKit; is this the right column?")
 
 
-def read_folder(
-    path: str | Path,
-    *,
-    labels: Labels = None,
-    columns: Mapping[str, Any] | None = None,
-    on_bad_row: str = "error",
-    notice: Callable[[str], None] | None = None,
-) -> Splits:
+def read_folder(path: str | Path, **options: Any) -> Splits:
     """Read `train.*` and, where they are, `valid.*` and `test.*` of a folder (or `*-train.*` and so on).
 
     Labels and features of the later parts are brought to the training part's order. A label that
-    training never has is an error; a feature it never has is dropped.
+    training never has is an error; a feature it never has is dropped. Options as in `ReadOptions`.
     """
-    return _read_folder(Path(path), labels, columns, on_bad_row, notice)[0]
+    return _read_folder(Path(path), ReadOptions(**options))[0]
 
 
-def _read_folder(
-    path: Path,
-    labels: Labels,
-    columns: Mapping[str, Any] | None,
-    on_bad_row: str,
-    notice: Callable[[str], None] | None,
-    known: KnownColumns | None = None,
-) -> tuple[Splits, Mapping[str, Any] | None]:
+def _read_folder(path: Path, options: ReadOptions) -> tuple[Splits, Mapping[str, Any] | None]:
     files = find_parts(path)
     base = None
     if all(format_of(file) == "libsvm" for file in files.values()):
         from lampnet.readers.libsvm import lowest_index
 
         base = min(lowest_index(file) for file in files.values())
-    known = known and replace(known, unlabelled=False)  # the parts are brought to the training part's labels
-    train, roles = _read(files["train"], labels, columns, on_bad_row, notice, base, known)
+    known = options.known and replace(options.known, unlabelled=False)  # the parts get the training part's labels
+    train, columns = _read(files["train"], replace(options, known=known), base)
     train = replace(train, name=path.resolve().name)
-    others = {}
-    for part in ("valid", "test"):
-        if part in files:
-            # A matrix or a list of numbers has no label names of its own to compare.
-            names = labels if labels is not None else train.label_names if base is not None else None
-            given = columns if roles is None else roles
-            others[part] = replace(_read(files[part], names, given, on_bad_row, notice, base)[0], name=train.name)
-    return aligned_splits(train, others.get("valid"), others.get("test")), roles
+    later = replace(options, known=None, columns=options.columns if columns is None else columns)
+    if base is not None and options.labels is None:
+        later = replace(later, labels=train.label_names)  # a list of numbers has no label names of its own to compare
+    others = {
+        part: replace(_read(files[part], later, base)[0], name=train.name)
+        for part in ("valid", "test")
+        if part in files
+    }
+    return aligned_splits(train, others.get("valid"), others.get("test")), columns
 
 
 def find_parts(folder: str | Path) -> dict[str, Path]:

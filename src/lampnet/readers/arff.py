@@ -1,6 +1,7 @@
 """ARFF as Mulan and MEKA write it: dense or sparse, plain, gzip or bz2.
 
-Which attributes are labels is said by Mulan's XML file, by a list of names, or by MEKA's `-C n`
+Written by hand because SciPy's reader knows no sparse rows, is several times slower, and names no line of an error.
+Which attributes are labels is stated by Mulan's XML file, by a list of names, or by MEKA's `-C n`
 in the relation's name (the first n attributes; the last -n when n is negative).
 """
 
@@ -51,7 +52,7 @@ def read_arff(
     ----------
     path : str or Path
     labels : path, sequence of names, or None
-        A Mulan XML file (or a text file, one name a line), or the names themselves. None means
+        A Mulan XML file (or a text file, one name per line), or the names themselves. None means
         MEKA's `-C n` when the relation states it, else the only `.xml` file beside the file.
     kind : {"wordset", "vector", "columns", "text"}, optional
         The input kind; by default word set for sparse files and for features that are all {0,1},

@@ -149,7 +149,7 @@ def _attribute(path: Path, text: str, line: int) -> Attribute:
 
 
 def read_label_names(path: str | Path) -> tuple[str, ...]:
-    """Label names from a Mulan XML file (nested labels too) or a text file with one name a line."""
+    """Label names from a Mulan XML file (nested labels too) or a text file with one name per line."""
     path = Path(path)
     raw = read_bytes(path, min(MAX_BYTES, 64 << 20))
     if plain_suffix(path) == ".xml" or raw.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<"):
@@ -167,7 +167,7 @@ def read_label_names(path: str | Path) -> tuple[str, ...]:
     else:
         names = [line.strip() for line in decode(path, raw).split("\n") if line.strip()]
     if not names or "" in names:
-        raise FormatError(path, 'no label names were found; expected <label name="..."/> elements or a name a line')
+        raise FormatError(path, 'no label names were found; expected <label name="..."/> elements or one name per line')
     return tuple(names)
 
 

@@ -1,4 +1,4 @@
-"""Which column of a table is what: guessed from names and content, said in a sentence, settable."""
+"""Which column of a table is what: guessed from names and content, summed up in a sentence; any of it can be set."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class ColumnRoles:
     categories: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """The roles, as a person would say them.
+        """The roles in one sentence.
 
         >>> ColumnRoles("text", ("body",), ("tags",), ";", "id", ()).sentence()
         "text from the column 'body'; labels from the column 'tags', separated by ';'; ids from 'id'"
@@ -57,10 +57,10 @@ class ColumnRoles:
         if not self.labels:
             parts.append("no labels")
         elif self.separator:
-            how = "one a row" if self.separator == "none" else f"separated by {self.separator!r}"
+            how = "one per row" if self.separator == "none" else f"separated by {self.separator!r}"
             parts.append(f"labels from {_listed(self.labels)}, {how}")
         else:
-            parts.append(f"one label a column from {_listed(self.labels)}")
+            parts.append(f"one label per column from {_listed(self.labels)}")
         if self.id:
             parts.append(f"ids from {self.id!r}")
         if self.unused:
@@ -134,8 +134,8 @@ def roles_of(
         inputs = tuple(free)
         if not inputs:
             raise DataError(
-                f"{table.path}: which columns are features and which are labels cannot be told (all are 0/1); "
-                "say so with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
+                f"{table.path}: which columns are features and which are labels is not clear (all are 0/1); "
+                "state it with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
             )
         free = []
     if len(labels) == 1 and labels[0] not in binary and not separator:
@@ -224,7 +224,7 @@ def _words_a_value(sample: Sequence[Any]) -> float:
 def separator_of(columns: Iterable[Any]) -> str:
     """The sign between the labels of a cell, from the chunks of a column.
 
-    It is "none" for one label a cell and "list" for lists.
+    It is "none" for one label per cell and "list" for lists.
 
     >>> parts = [TextColumn(cells) for cells in (["", ""], ["a", "b,c"], ["a|b"])]
     >>> separator_of(parts), separator_of(parts[:1])

@@ -77,7 +77,7 @@ def read_lines(path: str | Path, max_bytes: int = MAX_BYTES, max_line: int = MAX
             for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
                 if max(map(len, (rest, *lines))) > max_line:
-                    raise FormatError(path, f"a line is longer than {max_line:,} bytes; write one row a line")
+                    raise FormatError(path, f"a line is longer than {max_line:,} bytes; write one row per line")
                 yield from lines
             if rest:
                 yield rest

@@ -1,4 +1,4 @@
-"""JSON lines: one object a row, with `text`, `features`, `smiles`, `dna` (or `sequence`) or `image`.
+"""JSON lines: one object per row, with `text`, `features`, `smiles`, `dna` (or `sequence`) or `image`.
 
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.jsonl"
@@ -98,7 +98,7 @@ def read_jsonl_lines(
         ids.append(str(record["id"]) if "id" in record else str(first_row + len(ids)))
         lines.append(number)
     if field is None:
-        raise FormatError(path, "the file has no rows; expected one JSON object a line", 1)
+        raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
     rows, kind, feature_names = _rows(path, field, inputs, lines)
     y, label_names = _labels(label_sets, labels, path)
     return Dataset(

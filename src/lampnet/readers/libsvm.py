@@ -53,7 +53,7 @@ def read_libsvm(
     matrix = rows.matrix()
     if (lowest if base is None else base) == 1:
         if lowest == 0:
-            raise FormatError(path, "an index 0 occurs although the features were said to be numbered from 1")
+            raise FormatError(path, "an index 0 occurs although the features are numbered from 1")
         matrix = matrix[:, 1:]
     found = {name for names in label_sets for name in names}
     label_names = tuple(labels) if labels is not None else tuple(sorted(found, key=_label_order))

@@ -1,7 +1,8 @@
 """The matrices of a MATLAB 5 file (`save -v6`, `-v7`), read without trusting any of its numbers.
 
-The format is a list of elements, each a tag (type, number of bytes) and its content; a matrix is an
-element of elements. Common parsers believe the sizes they find and crash on damaged files.
+Written by hand because SciPy's reader believes the sizes it finds, and crashes the process on damaged files.
+The format is a list of elements, each a tag (type, number of bytes) and its content; a matrix is an element of
+elements.
 """
 
 from __future__ import annotations

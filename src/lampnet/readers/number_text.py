@@ -137,7 +137,7 @@ class SparseRows:
             if len(same):
                 raise FormatError(
                     self.path,
-                    f"the index {columns[same[0]]} occurs twice; an index may occur once a row",
+                    f"the index {columns[same[0]]} occurs twice; an index may occur once per row",
                     numbers[int(rows[same[0]])],
                 )
         self._indices.append(columns.astype(np.int32))

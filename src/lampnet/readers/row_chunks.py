@@ -73,7 +73,7 @@ def _jsonl_chunks(source: Source, skip: int, size: int) -> Iterator[Dataset]:
             continue
         yield data if row - len(data) >= skip else data.take(np.arange(skip - (row - len(data)), len(data)))
     if row == 0:
-        raise FormatError(path, "the file has no rows; expected one JSON object a line", 1)
+        raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
 
 
 def _lines(path: Path) -> Iterator[str]:

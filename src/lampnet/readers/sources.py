@@ -63,6 +63,7 @@ class Source:
         """As `open`, and what the columns of a table were taken for, as plain data."""
         from lampnet.readers.any_format import read_and_columns, readable_molecules
         from lampnet.readers.named.registry import NAMES, load
+        from lampnet.readers.options import ReadOptions
 
         if self.named:
             splits = load(self.data, self.root, seed)
@@ -75,8 +76,14 @@ class Source:
             raise DataError(
                 f"there is no data set, folder or file called {self.data!r}; {did_you_mean(self.data, NAMES)}"
             )
-        path, columns = Path(self.data), self.columns or None
-        opened, roles = read_and_columns(path, self.labels, columns, self.on_bad_row, notice, self.known)
+        options = ReadOptions(
+            labels=self.labels,
+            columns=self.columns or None,
+            on_bad_row=self.on_bad_row,
+            notice=notice,
+            known=self.known,
+        )
+        opened, roles = read_and_columns(Path(self.data), options)
         return opened, plain_columns(roles or self.columns)
 
     def splits(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits:

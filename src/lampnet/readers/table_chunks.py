@@ -25,7 +25,7 @@ CHUNK_ROWS = 20_000
 class TableChunks:
     """The rows of a Parquet or Arrow file, in order, as often as they are asked for.
 
-    What the columns are for is told from the first chunk; the sign between labels and the label names are
+    What the columns are for is guessed from the first chunk; the sign between labels and the label names are
     gathered over the whole file. With `on_bad_row="skip"`, molecules that RDKit cannot read are left out.
     Columns of numbers and categories as input are left to `read_table`: their categories need all rows.
     """

@@ -6,7 +6,7 @@ Labels are either 0/1 columns (an empty cell is unknown) or one column of names 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +20,15 @@ from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
 from lampnet.readers.column_roles import ColumnRoles, roles_of
 from lampnet.readers.delimited import read_delimited
-from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem
+from lampnet.readers.files import LARGEST, plain_stem
+from lampnet.readers.options import ReadOptions
 from lampnet.readers.raw_table import RawTable, TextColumn, is_missing
-from lampnet.readers.trained_columns import KnownColumns
 
 
-def read_table(
-    path: str | Path,
-    *,
-    columns: Mapping[str, Any] | None = None,
-    labels: Sequence[str] | None = None,
-    on_bad_row: str = "error",
-    notice: Callable[[str], None] | None = None,
-    name: str | None = None,
-    max_bytes: int = MAX_BYTES,
-) -> Dataset:
-    """Read a table with a header line.
+def read_table(path: str | Path, **options: Any) -> Dataset:
+    """Read a table with a header line: `.csv`, `.tsv`, `.tab` (plain, gzip, bz2), `.parquet`, `.arrow`, `.feather`.
+
+    Options as in `ReadOptions`.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "films.csv"
@@ -43,50 +36,27 @@ def read_table(
     >>> read_table(path, notice=print).label_names
     films.csv: text from the column 'plot'; labels from the column 'genres', separated by '|'
     ('comedy', 'drama', 'war')
-
-    Parameters
-    ----------
-    path : str or Path
-        `.csv`, `.tsv`, `.tab` (plain, gzip, bz2), `.parquet`, `.arrow` or `.feather`.
-    columns : mapping, optional
-        What columns are for, e.g. ``{"text": "body", "labels": "tags", "separator": ";"}``; roles are
-        text, smiles, dna, image, features, categories (features whose numbers stand for words), labels, id.
-        What is not given is guessed.
-    labels : sequence of str, optional
-        Label names that are known already; they fix the order of the labels.
-    on_bad_row : {"error", "skip"}
-        What to do with a line that has another number of fields.
-    notice : callable, optional
-        Is told in a sentence which column was taken for what, and how many rows were left out.
     """
-    return read_table_and_roles(path, columns, labels, on_bad_row, notice, name, max_bytes)[0]
+    return read_table_and_roles(Path(path), ReadOptions(**options))[0]
 
 
-def read_table_and_roles(
-    path: str | Path,
-    columns: Mapping[str, Any] | None = None,
-    labels: Sequence[str] | None = None,
-    on_bad_row: str = "error",
-    notice: Callable[[str], None] | None = None,
-    name: str | None = None,
-    max_bytes: int = MAX_BYTES,
-    known: KnownColumns | None = None,
-) -> tuple[Dataset, ColumnRoles]:
-    """As `read_table`, and what was made of the columns; `known` ones are not guessed."""
-    path = Path(path)
-    given = columns or {}
-    table = read_arrow(path, max_bytes) if is_arrow(path) else read_delimited(path, on_bad_row, max_bytes)
+def read_table_and_roles(path: Path, options: ReadOptions) -> tuple[Dataset, ColumnRoles]:
+    """As `read_table`, and what was made of the columns."""
+    given, labels, notice = options.columns or {}, options.label_names(), options.notice
+    if is_arrow(path):
+        table = read_arrow(path, options.max_bytes)
+    else:
+        table = read_delimited(path, options.on_bad_row, options.max_bytes)
     if not len(table):
         raise FormatError(path, "there are no rows after the header line; give a file with rows", 1)
-    roles = roles_of(table, given, labels) if known is None else known.roles_in(table, given)
+    roles = roles_of(table, given, labels) if options.known is None else options.known.roles_in(table, given)
     if notice is not None:
-        if roles.as_given() != given:  # the later parts of a folder are read as the first, which was told
+        if roles.as_given() != given:  # the later parts of a folder are read as the first: nothing new
             notice(f"{path.name}: {roles.sentence()}")
         if table.skipped:
             rows = table.skipped + len(table)
             notice(f"{path.name}: {table.skipped:,} of {rows:,} rows could not be read and are left out")
-    data = table_dataset(table, roles, labels, name or plain_stem(path))
-    return data, roles
+    return table_dataset(table, roles, labels, options.name or plain_stem(path)), roles
 
 
 def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | None, name: str) -> Dataset:

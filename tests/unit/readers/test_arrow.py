@@ -62,7 +62,7 @@ def test_a_cell_that_is_no_list_names_its_line(tmp_path: Path) -> None:
         read_table(tmp_path / "t.csv", columns={"separator": "list"})
 
 
-def test_damage_is_told(tmp_path: Path) -> None:
+def test_damage_is_reported(tmp_path: Path) -> None:
     path = write_arrow(tmp_path / "films.arrow", COLUMNS, 3)
     whole = path.read_bytes()
     for cut in range(0, len(whole), 40):
@@ -107,7 +107,7 @@ def test_a_bomb_is_refused_before_it_is_decompressed(compression: str, tmp_path:
 
 
 @pytest.mark.parametrize("first_empty", [True, False])
-def test_a_piece_without_labels(first_empty: bool, tmp_path: Path) -> None:
+def test_a_chunk_without_labels(first_empty: bool, tmp_path: Path) -> None:
     tags = ["", "", "", "", "a|b", "c"] if first_empty else ["a", "c", "", "", "a|b", ""]
     path = write_arrow(tmp_path / "t.arrow", {"text": [f"words of row {i}" for i in range(6)], "tags": tags})
     chunks, whole = TableChunks(path, size=2), read_table(path)

@@ -31,12 +31,12 @@ def test_an_invalid_smiles_names_its_row(rows: Path) -> None:
 
 
 def test_skipped_rows_are_gone_with_their_labels_and_ids(rows: Path) -> None:
-    said: list[str] = []
-    data = Source(data=str(rows), on_bad_row="skip").splits(notice=said.append).train
+    notices: list[str] = []
+    data = Source(data=str(rows), on_bad_row="skip").splits(notice=notices.append).train
     assert data.ids == ("0", "1", "3", "5")
     assert data.labels is not None
     assert data.labels.shape == (4, 1)
-    assert "2 of 6 molecules have invalid SMILES" in said[-1]
+    assert "2 of 6 molecules have invalid SMILES" in notices[-1]
 
 
 def test_a_compressed_stream_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,7 +53,7 @@ def test_a_compressed_stream_is_bounded(tmp_path: Path, monkeypatch: pytest.Monk
         list(chunks(Source(data=str(long)), "test", 0))
 
 
-def test_rows_to_predict_are_skipped_piece_by_piece(rows: Path) -> None:
+def test_rows_to_predict_are_skipped_chunk_by_chunk(rows: Path) -> None:
     source = Source(data=str(rows), on_bad_row="skip")
     found = [chunk.ids for chunk in chunks(source, "test", 0, size=2)]
     assert [name for ids in found if ids for name in ids] == ["0", "1", "3", "5"]

@@ -33,7 +33,7 @@ def test_the_data_sets_own_graph() -> None:
             label_graph_edges("given", LABELS, given)
 
 
-def test_files_are_told_by_their_names(tmp_path: Path) -> None:
+def test_files_are_recognised_by_their_names(tmp_path: Path) -> None:
     def edges(name: str, text: str) -> tuple[str, list[list[int]]]:
         (tmp_path / name).write_text(text)
         kind, found = label_graph_edges(tmp_path / name, LABELS)

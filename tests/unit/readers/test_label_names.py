@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lampnet.errors import DataError
+from lampnet.readers.options import ReadOptions
 from lampnet.readers.tables import read_table, read_table_and_roles
 from lampnet.readers.trained_columns import KnownColumns
 
@@ -49,22 +50,22 @@ def test_lists_of_labels_may_have_gaps(tmp_path: Path) -> None:
 def test_numbers_that_stand_for_words(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("x,zip,member,label\n1,007,0,a\n2,12,1,b\n3,7,1,a\n")
-    data, roles = read_table_and_roles(path, {"categories": "zip,member"})
+    data, roles = read_table_and_roles(path, ReadOptions(columns={"categories": "zip,member"}))
     assert data.feature_names == ("x", "zip", "member")
     assert data.rows.categories == {1: ("007", "12", "7"), 2: ("0", "1")}
     # Read again as it was, also where all cells are numbers.
     (tmp_path / "one.csv").write_text("x,zip,member\n1,007,1\n")
     known = KnownColumns(roles=roles.as_given(), unlabelled=True)
-    again, _ = read_table_and_roles(tmp_path / "one.csv", known=known)
+    again, _ = read_table_and_roles(tmp_path / "one.csv", ReadOptions(known=known))
     assert again.labels is None
     assert again.rows.categories == {1: ("007",), 2: ("1",)}
 
 
 def test_labels_that_happen_to_be_zeros_and_ones_are_names_where_that_is_known(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("text,label\none long story,0\ntwo,1\nthree,2\n")
-    train, roles = read_table_and_roles(tmp_path / "train.csv")
+    train, roles = read_table_and_roles(tmp_path / "train.csv", ReadOptions())
     (tmp_path / "test.csv").write_text("text,label\none long story,0\ntwo,1\n")
-    test, _ = read_table_and_roles(tmp_path / "test.csv", known=KnownColumns(roles=roles.as_given()))
+    test, _ = read_table_and_roles(tmp_path / "test.csv", ReadOptions(known=KnownColumns(roles=roles.as_given())))
     assert (train.label_names, test.label_names) == (("0", "1", "2"), ("0", "1"))
 
 

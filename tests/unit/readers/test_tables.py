@@ -23,7 +23,7 @@ def write(path: Path, text: str) -> Path:
     return path
 
 
-def said(path: Path, **settings: Any) -> tuple[Any, str]:
+def read_with_notice(path: Path, **settings: Any) -> tuple[Any, str]:
     notices: list[str] = []
     data = read_table(path, notice=notices.append, **settings)
     assert len(notices) == 1
@@ -34,7 +34,7 @@ def test_text_with_one_label_column(tmp_path: Path) -> None:
     path = write(
         tmp_path / "a.csv", 'id,plot,genres\n7,"War, and\npeace again",drama|war\n8,A funny road trip,comedy\n9,x,\n'
     )
-    data, notice = said(path)
+    data, notice = read_with_notice(path)
     assert notice == (
         "a.csv: text from the column 'plot'; labels from the column 'genres', separated by '|'; ids from 'id'"
     )
@@ -45,9 +45,11 @@ def test_text_with_one_label_column(tmp_path: Path) -> None:
 
 
 def test_molecules_with_unknown_labels(tmp_path: Path) -> None:
-    data, notice = said(write(tmp_path / "t.csv", "NR-AR,SR-p53,mol_id,smiles\n0,,T1,CCO\n1,1,T2,c1ccccc1\n"))
+    data, notice = read_with_notice(
+        write(tmp_path / "t.csv", "NR-AR,SR-p53,mol_id,smiles\n0,,T1,CCO\n1,1,T2,c1ccccc1\n")
+    )
     assert data.kind == "molecule"
-    assert "one label a column" in notice
+    assert "one label per column" in notice
     assert data.label_names == ("NR-AR", "SR-p53")
     np.testing.assert_array_equal(data.indicator(), [[0, np.nan], [1, 1]])
     assert data.labels.nnz == 3  # the zero is not stored, the unknown is
@@ -57,7 +59,7 @@ def test_numbers_and_categories_become_columns(tmp_path: Path) -> None:
     path = write(
         tmp_path / "t.csv", "age,city,height,label_sick,label_old\n30,Rome,1.7,0,0\n,Bonn,1.6,1,0\n80,Rome,,1,1\n"
     )
-    data, notice = said(path)
+    data, notice = read_with_notice(path)
     assert isinstance(data.rows, Table)
     assert data.rows.names == ("age", "city", "height")
     assert data.rows.categories == {1: ("Bonn", "Rome")}
@@ -75,13 +77,13 @@ def test_a_table_of_numbers_only_takes_the_fast_path_to_the_same_result(tmp_path
 
 
 def test_dna_and_pictures(tmp_path: Path) -> None:
-    dna, _ = said(write(tmp_path / "d.tsv", "sequence\tlabels\nACGTACGTNN\tx\nTTTTACGTAA\ty,x\n"))
+    dna, _ = read_with_notice(write(tmp_path / "d.tsv", "sequence\tlabels\nACGTACGTNN\tx\nTTTTACGTAA\ty,x\n"))
     assert (dna.kind, dna.rows[0].tolist()) == ("dna", [0, 1, 2, 3, 0, 1, 2, 3, 4, 4])
     (tmp_path / "images").mkdir()
     for name in ("1.jpg", "2.jpg"):
         (tmp_path / "images" / name).write_bytes(b"\xff\xd8")
     table = write(tmp_path / "p.csv", 'Filenames,labels\n1.jpg,sea\n2.jpg,"sea,trees"\n')
-    pictures, _ = said(table)
+    pictures, _ = read_with_notice(table)
     assert pictures.kind == "image"
     assert pictures.rows == [tmp_path / "images" / "1.jpg", tmp_path / "images" / "2.jpg"]
     write(table, "Filenames,labels\n3.jpg,sea\n")
@@ -91,10 +93,10 @@ def test_dna_and_pictures(tmp_path: Path) -> None:
 
 def test_settings_win_over_guesses(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "title,body,a,b\nOne two three four,Long text of words here,1,0\nx,y,0,1\n")
-    data, _ = said(path, columns={"text": ["title", "body"], "labels": "b"})
+    data, _ = read_with_notice(path, columns={"text": ["title", "body"], "labels": "b"})
     assert data.rows[0] == "One two three four\nLong text of words here"
     assert data.label_names == ("b",)
-    features, _ = said(path, columns={"features": ["a"], "labels": ["b"]})
+    features, _ = read_with_notice(path, columns={"features": ["a"], "labels": ["b"]})
     assert features.kind == "columns"
     with pytest.raises(DataError, match="did you mean 'title'"):
         read_table(path, columns={"text": "titel"})

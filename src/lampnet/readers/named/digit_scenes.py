@@ -1,7 +1,7 @@
 """Digit scenes: the embedded default data, made of scikit-learn's real handwritten digits.
 
 A scene is a 3 x 3 grid of cells of 8 x 8 pixels; two to five cells hold a handwritten digit, the
-others are blank. Ten labels say which digits are there, the rest are facts that follow from them, so
+others are blank. Ten labels say which digits are there, the rest are properties that follow from them, so
 the labels depend on one another by rules that are known. Training, validation and test scenes use
 different digit images; everything is drawn from one seed.
 """

@@ -1,4 +1,4 @@
-"""RCV1-V2 in the LYRL2004 distribution: token files, topic judgements (qrels) and the topic hierarchy."""
+"""RCV1-V2 in the LYRL2004 distribution: token files, topics of the documents (qrels) and the topic hierarchy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def read_qrels(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, list[s
             raise FormatError(path, f"expected 'TOPIC DOCUMENT 1', found {line[:40]!r}", number)
         topics.setdefault(words[1], []).append(words[0])
     if not topics:
-        raise FormatError(path, "the file holds no judgement; expected lines 'TOPIC DOCUMENT 1'", 1)
+        raise FormatError(path, "the file names no topic of a document; expected lines 'TOPIC DOCUMENT 1'", 1)
     return topics
 
 
