@@ -70,8 +70,8 @@ class TextEncoder(Encoder):
 
     def __init__(self, config: InputConfig) -> None:
         super().__init__(config)
-        self.tokens: Tokens | None = None
-        self.weights: TextWeights | None = None
+        self.tokens = Tokens(())
+        self.weights = TextWeights(np.zeros(0, np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> TextEncoder:
         if len(rows) == 0:
@@ -86,36 +86,30 @@ class TextEncoder(Encoder):
         return self
 
     def parse(self, rows: Any) -> TokenizedTexts:
-        tokens, _ = self._learned()
-        return TokenizedTexts(rows, *tokens.numbers(rows))
+        return TokenizedTexts(rows, *self.tokens.numbers(rows))
 
     def nodes_of(self, parsed: TokenizedTexts) -> NodeRows:
-        _, weights = self._learned()
         if self.config.text_nodes == "sequence":
-            return self._sequence(parsed.numbers, parsed.offsets, weights.idf)
-        matrix = heaviest(weights.nodes(parsed.numbers, parsed.offsets), self.config.max_nodes)
+            return self._sequence(parsed.numbers, parsed.offsets, self.weights.idf)
+        matrix = heaviest(self.weights.nodes(parsed.numbers, parsed.offsets), self.config.max_nodes)
         if not self.config.tfidf:
             matrix.data = np.ones_like(matrix.data)
         return NodeRows.from_csr(matrix)
 
     def features_of(self, parsed: TokenizedTexts) -> sparse.csr_matrix:
         """tf-idf of words, and of word pairs in short texts or of the opening of long ones; each row of length one."""
-        _, weights = self._learned()
-        return weights.features(parsed.numbers, parsed.offsets)
+        return self.weights.features(parsed.numbers, parsed.offsets)
 
     def embedding(self, width: int) -> WordVectors:
-        tokens, _ = self._learned()
         kind = PositionedWordVectors if self.config.text_nodes == "sequence" else WordVectors
-        return kind(len(tokens.words), width)
+        return kind(len(self.tokens.words), width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
-        tokens, _ = self._learned()
-        return [tokens.words[i] for i in encoded.nodes.ids_of(row)]
+        return [self.tokens.words[i] for i in encoded.nodes.ids_of(row)]
 
     def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
-        tokens, _ = self._learned()
         parsed, nodes = encoded.parsed, encoded.nodes
-        spans = tokens.spans(parsed.texts[row])
+        spans = self.tokens.spans(parsed.texts[row])
         if nodes.positions is not None:
             own = nodes.positions[nodes.offsets[row] : nodes.offsets[row + 1], 0]
             return [(spans[position],) for position in own]
@@ -125,12 +119,10 @@ class TextEncoder(Encoder):
         return [tuple(by_word[int(word)]) for word in nodes.ids_of(row)]
 
     def state(self) -> dict[str, Any]:
-        tokens, _ = self._learned()
-        return tokens.state()
+        return self.tokens.state()
 
     def arrays(self) -> dict[str, np.ndarray]:
-        _, weights = self._learned()
-        return weights.arrays()
+        return self.weights.arrays()
 
     @classmethod
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TextEncoder:
@@ -158,8 +150,3 @@ class TextEncoder(Encoder):
             values=idf[ids] if self.config.tfidf else np.ones(len(ids), dtype=np.float32),
             positions=position[known].astype(np.int32)[:, None],
         )
-
-    def _learned(self) -> tuple[Tokens, TextWeights]:
-        if self.tokens is None or self.weights is None:
-            raise DataError("this text encoder has not seen training rows; call fit first")
-        return self.tokens, self.weights
