@@ -1,10 +1,11 @@
-"""Random parts against parts in the rows' order, where the order matters: docs/measurements/parts_in_order.json.
+"""Random against blocked folds on serially correlated rows: docs/measurements/blocked_folds.json.
 
-    python benchmarks/parts_in_order.py [--data-root DIR] [--networks]
+    python benchmarks/blocked_folds.py [--data-root DIR] [--networks]
 
-First opinions learn from the first three quarters of Reuters' labelled rows, are weighed and get their decisions on
-these rows, out-of-fold, and are scored on the last quarter. With `--networks` whole models do the same: a committee of
-five cut in order, and a single network checked on the last tenth of its rows. Test rows are never opened.
+Base learners are fitted on the first three quarters of Reuters' labelled rows; stacking weights and decision rules are
+chosen on these rows, out-of-fold, and scored on the last quarter. With `--networks` whole models do the same: an
+ensemble of five with blocked folds, and a single network validated on the last tenth of its rows. Test rows are never
+opened.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from lampnet.data.splits import Splits, fold_numbers, serially_correlated_rows
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import METRICS
 from lampnet.pipeline.fit import fit
-from trials import SCORES, Rows, weighing
+from trials import SCORES, Rows, stacking
 
-OUT = Path(__file__).parent.parent / "docs" / "measurements" / "parts_in_order.json"
+OUT = Path(__file__).parent.parent / "docs" / "measurements" / "blocked_folds.json"
 
 
 def networks(rows: Rows, cut: int) -> dict[str, dict[str, float]]:
-    """Scores on the later rows, each under the decision chosen on the rows before them."""
+    """Scores on the later rows, each under the decision rule chosen on the rows before them."""
     train, later = rows.train.take(np.arange(cut)), rows.train.take(np.arange(cut, len(rows.train)))
     found = {}
-    for way, folds in (("a single network checked on the last tenth", 1), ("a committee of five cut in order", 5)):
+    for way, folds in (("a single network, validated on the last tenth", 1), ("an ensemble of five, blocked folds", 5)):
         config = Config.preset("fast").updated({"training.folds": folds})
         began = time.process_time()
         model = fit(Splits(train=train), config)
@@ -60,12 +61,12 @@ def main() -> None:
         OUT.write_text(json.dumps(found, indent=1) + "\n")
         return
     X, Y, later_X, later_Y = rows.X[:cut], rows.Y[:cut], rows.X[cut:], rows.Y[cut:]
-    found = {"rows": cut, "later_rows": len(later_Y), "found_to_come_in_order": serially_correlated_rows(Y)}
-    for way, serially_correlated in (("at random", False), ("in order", True)):
-        evidence = Stack(("linear", "knn"))
-        own = evidence.fit(X, Y, 0, fold_numbers(cut, FOLDS, 0, serially_correlated) if serially_correlated else None)
-        weigh = weighing(own, Y)
-        proba, later = expit(weigh(own)), expit(weigh(evidence.logits(later_X)))
+    found = {"rows": cut, "later_rows": len(later_Y), "serially_correlated": serially_correlated_rows(Y)}
+    for way, blocked in (("random folds", False), ("blocked folds", True)):
+        stack = Stack(("linear", "knn"))
+        own = stack.fit(X, Y, 0, fold_numbers(cut, FOLDS, 0, serially_correlated=True) if blocked else None)
+        combine = stacking(own, Y)
+        proba, later = expit(combine(own)), expit(combine(stack.logits(later_X)))
         rules = choose_decisions(Y, proba).best
         found[way] = {
             "out-of-fold": {m: round(float(METRICS[m](Y, rules[m].apply(proba))), 4) for m in SCORES},

@@ -28,12 +28,12 @@ UNEQUAL = ("as read", "strings only")  # readers that were let off before rows a
 # kind -> data set and what a node is
 KINDS = {
     "word sets": ("bibtex", "an active word, scaled by its weight"),
-    "text": ("reuters21578", "a distinct word weighted by tf-idf, or every token with its place"),
+    "text": ("reuters21578", "a distinct word weighted by tf-idf, or every token with its position"),
     "vectors": ("mediamill", "the whole vector, through one linear map"),
     "columns": ("emotions", "a column: value, missing or category"),
     "DNA": ("yeast_chipexo", "a few bases: one convolution, then pooling"),
     "molecules": ("sider", "an atom; bonds are the edges"),
-    "images": ("miml_images", "a patch with its place"),
+    "images": ("miml_images", "a patch with its position"),
     "pretrained text encoder": ("goemotions", "a token of a local transformer (MiniLM, frozen)"),
 }
 
@@ -82,23 +82,23 @@ def run_kind(kind: str, budget: str, keep: Path | None = None) -> dict[str, Any]
 
 
 def reasons(report: Path) -> dict[str, Any]:
-    """What `lampnet explain` wrote, and of the first row the label thought likeliest with what it listened to most."""
-    told = json.loads((report / "explanations.json").read_text(encoding="utf-8"))
-    assert len(told["explanations"]) == EXPLAINED, f"{len(told['explanations'])} rows explained"
-    first = told["explanations"][0]
-    label = max(range(len(first["labels"])), key=lambda place: first["proba"][place])
-    heard = first["attention"]["to_input"]["mean"][-1][label]
+    """What `lampnet explain` wrote, and for the first row the most probable label with what it attended to most."""
+    written = json.loads((report / "explanations.json").read_text(encoding="utf-8"))
+    assert len(written["explanations"]) == EXPLAINED, f"{len(written['explanations'])} rows explained"
+    first = written["explanations"][0]
+    label = max(range(len(first["labels"])), key=lambda index: first["proba"][index])
+    attention = first["attention"]["to_input"]["mean"][-1][label]
     others = first["attention"]["to_labels"]["mean"][-1][label]
-    part = max(range(len(heard)), key=heard.__getitem__)
-    other = max((place for place in range(len(others)) if place != label), key=others.__getitem__)
+    part = max(range(len(attention)), key=attention.__getitem__)
+    other = max((index for index in range(len(others)) if index != label), key=others.__getitem__)
     return {
-        "rows": len(told["explanations"]),
+        "rows": len(written["explanations"]),
         "page_kb": round((report / "report.html").stat().st_size / 1024),
         "pictures": len(list((report / "pictures").glob("*.png"))),
         "label": first["labels"][label],
         "probability": first["proba"][label],
         "part": first["nodes"][part]["name"],
-        "part_attention": heard[part],
+        "part_attention": attention[part],
         "other_label": first["labels"][other],
         "other_attention": others[other],
     }
@@ -133,7 +133,7 @@ def page(measured: dict[str, Any]) -> str:
         "",
         "Made by `benchmarks/every_kind.py`: each row is `lampnet train`, `evaluate`, `predict` and `explain` on the",
         "real data named, with default settings and a short time budget for the training loop. It shows that each kind",
-        "works from the command line; the scores to judge lampnet by are in [results.md](results.md).",
+        "works from the command line; the scores that count are in [results.md](results.md).",
         "",
         "| kind | what a node is | data | budget | rows predicted | example-F1 | micro-F1 | macro-F1 | macro ROC-AUC |",
         "|---|---|---|---|---|---|---|---|---|",

@@ -1,10 +1,11 @@
-"""Write docs/performance.md and its plots from docs/measurements/{bench,candidates,profile}.json.
+"""Write docs/performance.md and its plots from docs/measurements/{bench,shortlist,profile}.json.
 
 python benchmarks/performance_page.py
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -14,14 +15,17 @@ from lampnet.config import ModelConfig
 from pages.performance_targets import (
     LEAST_GAIN,
     MOST_LOST,
-    candidate_verdicts,
     kept_verdict,
     room_sentences,
+    shortlist_verdicts,
     table,
     target_section,
 )
 
 DOCS = Path(__file__).parent.parent / "docs"
+RIVALS_NOTE = (
+    "Fitting is one pass over the rows for lampnet and Seq2Seq, and the whole fit, with C given, for linear methods."
+)
 PLOTS = "![labels](growth_labels.svg)\n![nodes](growth_nodes.svg)"
 
 
@@ -47,7 +51,7 @@ def speed_section(results: list[dict[str, Any]]) -> str:
         for line in results
     ]
     head = ["shape", "d", "mode", "rows/s", "utilisation", "x torch", "bound"]
-    head += ["x torch without dropout", "x torch that keeps memory", "int8 x torch"]
+    head += ["x torch, no dropout", "x torch, kept memory", "int8 x torch"]
     return table(head, rows)
 
 
@@ -67,7 +71,7 @@ def int8_section(results: list[dict[str, Any]]) -> str:
     return table(head, rows)
 
 
-def candidate_section(found: dict[str, Any]) -> str:
+def shortlist_section(found: dict[str, Any]) -> str:
     rows = []
     for entry in found.values():
         exact = found[entry["data"]]["example_f1"]["exact"]
@@ -75,8 +79,8 @@ def candidate_section(found: dict[str, Any]) -> str:
             rows.append(
                 [
                     entry["data"],
-                    entry["trained_with_candidates"] or "all",
-                    entry["candidates"] if "candidates" in way else "all",
+                    entry["trained_with_shortlist"] or "all",
+                    entry["shortlist"] if "shortlist" in way else "all",
                     "int8" if "int8" in way else "float32",
                     f"{score:.4f}",
                     f"{100 * (score - exact):+.2f}",
@@ -86,7 +90,7 @@ def candidate_section(found: dict[str, Any]) -> str:
                 ]
             )
     head = ["data", "labels in training", "labels in prediction", "products"]
-    return table([*head, "test example-F1", "points", "x exact", "rows/s", "fit, minutes of processor"], rows)
+    return table([*head, "test example-F1", "points", "x exact", "rows/s", "fit, CPU minutes"], rows)
 
 
 def profile_section(found: list[dict[str, Any]]) -> str:
@@ -126,7 +130,17 @@ def growth_section(points: list[dict[str, Any]]) -> str:
         ]
         for p in points
     ]
-    head = ["L", "S", "d", "mode", "labels heard", "rows a batch", "ms a row", "rows/s", "peak MB of the process"]
+    head = [
+        "L",
+        "S",
+        "d",
+        "mode",
+        "sources per label",
+        "rows per batch",
+        "ms per row",
+        "rows/s",
+        "peak MB of the process",
+    ]
     return table(head, rows)
 
 
@@ -134,8 +148,8 @@ def batching_section(found: dict[str, Any]) -> str:
     if "skipped" in found:
         return f"- batches of Reuters: {found['skipped']}"
     return (
-        f"- Reuters ({found['rows']} rows): {found['padding_share']:.2%} of the node places are padding "
-        f"(wanted: under 5%), and making batches takes {found['loading_share']:.1%} of a step (wanted: under 3%)"
+        f"- Reuters ({found['rows']} rows): {found['padding_share']:.2%} of the node slots are padding "
+        f"(target: under 5%), and making batches takes {found['loading_share']:.1%} of a step (target: under 3%)"
     )
 
 
@@ -152,15 +166,15 @@ def plots(points: list[dict[str, Any]]) -> None:
         chosen = [p for p in points if (p["labels"] == 159) == (axis == "nodes")]
         kinds = {
             "all labels": [p for p in chosen if not p["candidates"] and not p["edges_a_label"]],
-            "200 candidates": [p for p in chosen if p["candidates"]],
-            "20 edges a label": [p for p in chosen if p["edges_a_label"]],
+            "shortlist of 200": [p for p in chosen if p["candidates"]],
+            "20 edges per label": [p for p in chosen if p["edges_a_label"]],
         }
         for kind, line in kinds.items():
             if line:
                 x = [p[axis] for p in line]
                 panes[0].loglog(x, [1e3 / p["rows_per_second"] for p in line], marker="o", label=kind)
                 panes[1].semilogx(x, [p["peak_mb"] for p in line], marker="o", label=kind)
-        for pane, unit in zip(panes, ("ms a row", "peak MB of the process"), strict=True):
+        for pane, unit in zip(panes, ("ms per row", "peak MB of the process"), strict=True):
             pane.set(xlabel=name, ylabel=unit)
             pane.legend(fontsize=8)
         panes[1].set_ylim(0, 1.1 * max(p["peak_mb"] for p in chosen))
@@ -172,8 +186,8 @@ def plots(points: list[dict[str, Any]]) -> None:
 def first_section(found: dict[str, float]) -> str:
     whole = sum(found[part] for part in ("import_seconds", "load_seconds", "first_seconds"))
     return (
-        f"- a stored model (Bibtex's shape, with its first opinions) gives its first label set {whole:.2f} s after its "
-        f"process was started:\n  {found['import_seconds']:.2f} s importing torch and SciPy, "
+        f"- a saved model (Bibtex's shape, with base learners) predicts its first label set {whole:.2f} s after its "
+        f"process starts:\n  {found['import_seconds']:.2f} s importing torch and SciPy, "
         f"{found['load_seconds']:.2f} s importing lampnet with scikit-learn and loading,\n  "
         f"{1e3 * found['first_seconds']:.0f} ms predicting; the second prediction takes "
         f"{1e3 * found['second_seconds']:.0f} ms (processor time)"
@@ -183,12 +197,13 @@ def first_section(found: dict[str, float]) -> str:
 def duration(runs: list[dict[str, Any]]) -> str:
     clock = " and ".join(f"{run['seconds'] / 60:.1f}" for run in runs)
     busy = " and ".join(f"{run['processor_seconds'] / 60:.1f}" for run in runs)
-    return f"The whole benches took {clock} minutes by the clock, {busy} of processor time."
+    return f"Full benches took {clock} minutes of wall-clock time, {busy} of CPU time."
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     runs = [run for run in (read("bench"), read("bench_second")) if run]
-    bench, candidates, profile = runs[0], read("candidates"), read("profile")
+    bench, shortlist, profile = runs[0], read("shortlist"), read("profile")
     if bench["growth"]:
         plots(bench["growth"])
     rivals = bench["rivals"]
@@ -200,42 +215,46 @@ def main() -> None:
     quick, batching, memory, start = bench["latency"], bench["batching"], bench["memory"], bench["start_up"]
     page = f"""# Performance
 
-This page is written by `benchmarks/performance_page.py` from `docs/measurements/`; take the measurements again with
+`benchmarks/performance_page.py` writes this page from `docs/measurements/`. To measure again, run
 `lampnet bench --json --out docs/measurements/bench.json`, `benchmarks/profile_step.py` and
-`benchmarks/candidate_scores.py`. What is compared takes turns (A, B, A, B, ...), each in a process of its own; ratios
-are medians over the rounds. With one thread, processor time is taken, not the clock: other programs cannot stop it,
-though they can still take the caches. Machine: {machine_sentence(bench)}.
+`benchmarks/shortlist_scores.py`. The programs that are compared take turns (A, B, A, B, ...), each in its own process,
+and ratios are medians over the rounds. With one thread, CPU time is measured instead of wall-clock time: other programs
+cannot add to it, though they still share the caches. Machine: {machine_sentence(bench)}.
 
-## Targets, and what stands in the way
+## Targets
 
-All whole benches of this version are shown ({len(runs)}).
+All full benches of this version are shown ({len(runs)}). Two columns tell how much room is left:
 
-*Bound*: the ratio that a network would reach which did nothing but its necessary products, at the rate of the machine's
-own matrix product in the same run (the higher of the runs). *All else free*: the better ratio, divided by the share
-that the products, the softmax and the layer norms have in the [profile](#where-the-time-goes-bibtexs-shape-one-thread):
-what lampnet would reach if dropout, residual sums, relu, loss, copies, clipping, optimizer, running average and Python
-took no time at all. A target above one of the two cannot be reached on this machine by arranging the work better.
+- *Bound*: the ratio of a network that does nothing but its necessary matrix products, at the rate of the machine's own
+  matrix product in the same run (the higher of the runs).
+- *All else free*: the best ratio, divided by the share of products, softmax and layer norms in the
+  [profile](#where-the-time-goes-bibtexs-shape-one-thread). It is what lampnet would reach if dropout, residual sums,
+  relu, loss, copies, clipping, optimizer, running average and Python took no time.
 
-How inference compares depends on the allocator. Beside a plain script in a process of its own, part of the gain is that
-lampnet's smaller batches and kept memory spare it the page faults of large arrays; a script that keeps its memory too
-(or has trained in the same process) is nearer, as the column shows: beside it {kept_verdict(runs)}.
+A target above either of them cannot be reached on this machine by rearranging the work.
+
+Inference also depends on the memory allocator. lampnet predicts in small batches and keeps freed memory, which avoids
+page faults that a plain script with large arrays has. Against a script that keeps its memory too,
+{kept_verdict(runs)}.
 
 {target_section(runs, profile)}
 {room_sentences(runs, profile)}
 
-Attention with heads of d/4 numbers is small products and exponentials, {attention_share(128):.0%} of the operations at
-width 128 and {attention_share(512):.0%} at 512; the products run at the machine's rate, and a faster step needs other
-products, not other passes. The int8 targets were set for a processor with VNNI; this one has
-{bench["machine"]["vector_width"]} only, where an 8-bit product gains what the [table](#candidates-and-int8) shows.
+Attention with heads of width d/4 consists of small products and exponentials: {attention_share(128):.0%} of the
+operations at d=128 and {attention_share(512):.0%} at d=512. The products already run at the machine's rate, so a faster
+step needs fewer or smaller products. The int8 targets were set for a processor with VNNI; this one has
+{bench["machine"]["vector_width"]} only, and the [table](#shortlist-and-int8) shows what an 8-bit product gains on it.
 
-## Beside a plain torch network
+## Compared with a plain torch network
 
-The same network from `nn.TransformerDecoderLayer` (labels hear the input) and `nn.TransformerEncoderLayer` (labels
-hear each other), same sizes, data, loss and optimizer. *Utilisation*: the operations that the equations need, counted,
-a second, over what the machine's own matrix product reaches at that width; keys and values of words that are looked up
-instead of computed count as needed, so it may pass 1. The plain network has dropout at every place its constructor puts
-it; *without dropout* it has none, lampnet keeps its own. *That keeps memory*: the plain network in a process whose
-allocator keeps freed memory, which lampnet sees to and a plain script does not.
+The plain network has the same sizes, data, loss and optimizer. It is built from `nn.TransformerDecoderLayer` (messages
+from the input to the labels) and `nn.TransformerEncoderLayer` (messages among labels).
+
+- *Utilisation*: the operations per second that the equations need, divided by what the machine's own matrix product
+  reaches at that width. Keys and values that are looked up instead of computed count as needed, so it can exceed 1.
+- *No dropout*: the plain network has dropout wherever its constructor puts it; here it has none, while lampnet keeps
+  its own.
+- *Kept memory*: the plain network in a process whose allocator keeps freed memory, as lampnet's does.
 
 {speed_section(bench["results"])}
 
@@ -243,39 +262,44 @@ allocator keeps freed memory, which lampnet sees to and a plain script does not.
 
 {profile_section(profile)}
 
-What makes the difference: one operation for a whole MPNN in training, its way back written by hand
-(`fused_messages.py`); dropout from random bytes (`dropout.py`); a network laid out for prediction, its layer norms'
-scales in the next product, rows of one length attending without a mask, words' keys and values looked up
-(`prepared.py`); batches as large as the cache likes (`prediction.py`); freed memory kept (`kept_memory.py`). Tests hold
-each to the equations written out: the losses of fifty training steps, every gradient, every prediction.
+What makes the difference (all in `model/kernels/` unless named otherwise):
 
-## Candidates and int8
+- training: one operation per MPNN with a hand-written backward pass (`fused_training.py`), and dropout from random
+  bytes (`byte_dropout.py`);
+- prediction: layer norm scales are folded into the next product, rows of one length attend without a mask, and keys and
+  values of words are looked up (`prediction_layout.py`);
+- batches that fit the cache (`inference/logits.py`), and freed memory that is kept (`runtime/allocator.py`).
 
-Scores of the test rows with the threshold that validation rows chose for the model as trained; *points* against the
-exact model. Candidates are the labels of a row with the best first opinions (the evidence); all others keep theirs.
-Wanted, with 40 candidates on Bibtex and 200 on Delicious: {LEAST_GAIN:.0f} times the speed of the exact model at a cost
-of at most {MOST_LOST} points.
+Tests compare each of them with the plain equations: the losses of fifty training steps, every gradient, every
+prediction.
 
-{candidate_verdicts(candidates)}
+## Shortlist and int8
 
-{candidate_section(candidates)}
+With a shortlist, only the labels with the highest base logits of a row exchange messages; the others keep their base
+logits. Test rows are scored at the threshold that validation rows chose for the model as trained; *points* are the
+difference to the exact model. The target, with a shortlist of 40 on Bibtex and 200 on Delicious, is
+{LEAST_GAIN:.0f} times the speed of the exact model at a loss of at most {MOST_LOST} points.
 
-int8 is measured when a model is loaded and refused, with the reason, where a product gains less than 1.15x.
+{shortlist_verdicts(shortlist)}
+
+{shortlist_section(shortlist)}
+
+int8 is measured when a model is loaded, and refused with the reason where a product gains less than 1.15x.
 
 {int8_section(bench["results"])}
 
 ## Other methods (Bibtex, {rivals.get("fit_rows", 0)} training rows, {rivals.get("test_rows", 0)} rows predicted)
 
-{rivals.get("note", rivals.get("skipped", ""))}
+{RIVALS_NOTE if rival_rows else rivals.get("skipped", "")}
 
 {table(["method", "fit s", "predict s"], rival_rows)}
 
-## One row, start-up, memory, batches
+## Single rows, start-up, memory, batches
 
-- single row (L=159, S=70, d=128): p50 {quick["p50_ms"]:.1f} ms, p95 {quick["p95_ms"]:.1f} ms
+- a single row (L=159, S=70, d=128): p50 {quick["p50_ms"]:.1f} ms, p95 {quick["p95_ms"]:.1f} ms
 {first_section(bench["first_prediction"])}
-- `lampnet --version` takes {start["command_seconds"]:.2f} s of processor time (Python alone
-  {start["python_seconds"]:.2f} s, importing torch, which it does not, {start["import_torch_seconds"]:.2f} s)
+- `lampnet --version` takes {start["command_seconds"]:.2f} s of CPU time; Python alone takes
+  {start["python_seconds"]:.2f} s, and importing torch, which it avoids, {start["import_torch_seconds"]:.2f} s
 {batching_section(batching)}
 
 {growth_section(memory)}

@@ -5,6 +5,7 @@ python benchmarks/profile_step.py
 
 from __future__ import annotations
 
+import argparse
 import json
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def shares(width: int, mode: str) -> dict[str, float]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     found = [
         {"width": width, "mode": mode, "shares": shares(width, mode)}
         for width in (128, 256, 512)

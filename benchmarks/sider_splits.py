@@ -2,8 +2,8 @@
 
     python benchmarks/sider_splits.py [--data-root DIR] [--splits 100]
 
-Scores of the constant guess of the label priors, which learns nothing from the molecules, on many random splits of
-the paper's sizes, each five of them as one mean: what is due to the draw of the test rows alone.
+Scores of the label priors, which ignore the molecules, on many random splits of the paper's sizes, and their means over
+five splits: the variation that is due to the sampled test rows alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lampnet.baselines.constant import LabelFrequencies
+from lampnet.baselines.constant import LabelPriors
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import METRICS
 from lampnet.readers.sources import Source
@@ -27,7 +27,7 @@ FIVE = 5
 def constant_guess(source: Source, seed: int) -> list[float]:
     splits = source.splits(seed)
     labelled, test = splits.merged_back().train.indicator(), splits.test.indicator()
-    model = LabelFrequencies().fit(labelled, labelled)
+    model = LabelPriors().fit(labelled, labelled)
     rules = choose_decisions(labelled, model.predict_proba(labelled), seed=seed).best
     proba = model.predict_proba(test)
     return [float(METRICS[metric](test, rules[metric].apply(proba))) for metric in SCORES]
@@ -42,17 +42,17 @@ def main() -> None:
     scores = np.array([constant_guess(source, seed) for seed in range(given.splits)])
     fives = scores[: given.splits // FIVE * FIVE].reshape(-1, FIVE, len(SCORES)).mean(axis=1)
 
-    def told(values: np.ndarray) -> dict[str, float]:
+    def named(values: np.ndarray) -> dict[str, float]:
         return {metric: round(float(value), 4) for metric, value in zip(SCORES, values, strict=True)}
 
     found = {
         "system": "constant",
         "splits": given.splits,
-        "mean": told(scores.mean(axis=0)),
-        "spread of one split": told(scores.std(axis=0, ddof=1)),
-        "spread of the mean of five": told(fives.std(axis=0, ddof=1)),
-        "mean of the splits in the tables (seeds 0 to 4)": told(fives[0]),
-        "highest mean of five": told(fives.max(axis=0)),
+        "mean": named(scores.mean(axis=0)),
+        "spread of one split": named(scores.std(axis=0, ddof=1)),
+        "spread of the mean of five": named(fives.std(axis=0, ddof=1)),
+        "mean of the splits in the tables (seeds 0 to 4)": named(fives[0]),
+        "highest mean of five": named(fives.max(axis=0)),
     }
     OUT.write_text(json.dumps(found, indent=1) + "\n")
     print(OUT.read_text())

@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 VOCABULARY, LABELS, MEAN_LABELS, MEAN_TOKENS = 47_236, 103, 3.2, 120
-GENERATED_PIECE = 20_000
-OPINION_ROWS = 2_000
+GENERATED_ROWS = 20_000
+BASE_LEARNER_ROWS = 2_000
 BLOCK_STEPS, BLOCKS = 40, 9
 
 
@@ -43,8 +43,8 @@ def generate(path: Path, rows: int, seed: int) -> None:
     weight = 1 / np.arange(1, LABELS + 1) ** 0.7
     schema = arrow.schema([("text", arrow.string()), ("topics", arrow.string())])
     with parquet.ParquetWriter(path, schema) as writer:
-        for first in range(0, rows, GENERATED_PIECE):
-            n = min(GENERATED_PIECE, rows - first)
+        for first in range(0, rows, GENERATED_ROWS):
+            n = min(GENERATED_ROWS, rows - first)
             has = draw.random((n, LABELS)) < weight * (MEAN_LABELS / weight.sum())
             has[np.arange(n), draw.choice(LABELS, size=n, p=weight / weight.sum())] = True
             lengths = 20 + draw.poisson(MEAN_TOKENS - 20, size=n)
@@ -71,7 +71,7 @@ def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
     from lampnet.pipeline.prepare_source import prepare_source
     from lampnet.readers.sources import Source
 
-    preparing.BASE_LEARNER_ROWS = OPINION_ROWS
+    preparing.BASE_LEARNER_ROWS = BASE_LEARNER_ROWS
     prepare_source(Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True))
     return {}
 
@@ -110,7 +110,7 @@ def compare_speed(folder: Path) -> dict[str, Any]:
         mapped,
         nodes=replace(nodes, **copies),
         targets=LabelRows(np.array(labels.offsets), np.array(labels.ids), np.array(labels.values), labels.n_labels),
-        evidence=None if mapped.stack is None else np.array(mapped.stack),
+        base_logits=None if mapped.base_logits is None else np.array(mapped.base_logits),
     )
     config = replace(Config(), input=prepared.config.input, model=prepared.config.model)
     graph = label_graph("full", len(prepared.label_names))
@@ -182,7 +182,7 @@ def main() -> None:
         "labels": LABELS,
         "vocabulary": VOCABULARY,
         "seed": arguments.seed,
-        "opinion_rows": OPINION_ROWS,
+        "base_learner_rows": BASE_LEARNER_ROWS,
     }
     for stage in ("generate", "prepare", "train", "speed"):
         figures[stage] = measured(stage, *same)

@@ -2,9 +2,9 @@
 
     python benchmarks/trials.py --data-root DIR [DATASET ...]
 
-Every trial judges all labelled rows out-of-fold. Decisions are chosen on one half of them and scored on the other,
-both ways, and the two scores averaged, so a rule that fits its own rows too well gains nothing. Writes
-results/trials/DATASET.json; trials that are there are kept.
+Every trial predicts all labelled rows out-of-fold. Decision rules are chosen on one half of the rows and scored on the
+other, both ways, and the two scores are averaged, so a rule that overfits its own rows gains nothing. Writes
+results/trials/DATASET.json; existing trials are kept.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from lampnet.base_learners import forest as forest_opinion
-from lampnet.base_learners import stack as evidence
+from lampnet.base_learners import forest, knn
+from lampnet.base_learners.protocol import FOLDS
+from lampnet.base_learners.stack import LEARNERS
 from lampnet.config import Config
 from lampnet.data.splits import fold_numbers, serially_correlated_rows
 from lampnet.encoders import make_encoder, text_weights
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.material import open_material
-from lampnet.experiments.result_files import write_whole
+from lampnet.experiments.result_files import write_json
 from lampnet.model.initialise import weigh
 from lampnet.readers.sources import Source
 
@@ -45,54 +46,55 @@ class Rows:
         self.name, self.train, self.Y = name, train, train.indicator()
         self.X = self.features()
         serially_correlated = serially_correlated_rows(self.Y)
-        self.fold_n = fold_numbers(len(self.Y), evidence.FOLDS, 0, serially_correlated) if serially_correlated else None
+        self.fold_n = fold_numbers(len(self.Y), FOLDS, 0, serially_correlated) if serially_correlated else None
         self.known: dict[str, np.ndarray] = {}
 
     def features(self) -> Any:
         encoder = make_encoder(self.train.kind, Config.preset("fast").input)
         return encoder.fit(self.train.rows, self.train.feature_names).encode(self.train.rows).features
 
-    def opinion(self, which: str) -> np.ndarray:
-        if which not in self.known:
-            self.known[which] = evidence.LEARNERS[which]().fit(self.X, self.Y, 0, self.fold_n)
-        return self.known[which]
+    def base_logits(self, learner: str) -> np.ndarray:
+        """Out-of-fold logits (n, L) of a base learner."""
+        if learner not in self.known:
+            self.known[learner] = LEARNERS[learner]().fit(self.X, self.Y, 0, self.fold_n)
+        return self.known[learner]
 
 
-def together(*names: str) -> Callable[[Rows], np.ndarray]:
-    """Opinions weighed against each other by one logistic regression for all labels."""
+def together(*learners: str) -> Callable[[Rows], np.ndarray]:
+    """Base learners stacked with weights that all labels share."""
 
     def logits(rows: Rows) -> np.ndarray:
-        return weighed([rows.opinion(name) for name in names], rows.Y)
+        return stacked([rows.base_logits(learner) for learner in learners], rows.Y)
 
     return logits
 
 
-def weighed(opinions: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
-    """Opinions (n, L) as one, each centred a label, as in `Stack`."""
-    G = np.stack([opinion - opinion.mean(axis=0) for opinion in opinions], axis=-1)
-    return weighing(G, Y)(G)
+def stacked(base_logits: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
+    """Logits (n, L) of several base learners as one; each is centred per label, as in `Stack`."""
+    G_nLK = np.stack([logits - logits.mean(axis=0) for logits in base_logits], axis=-1)
+    return stacking(G_nLK, Y)(G_nLK)
 
 
-def weighing(G: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Centred opinions (n, L, K) as one, weighed as a network does before its first step."""
-    weight, intercept = (part.numpy() for part in weigh(G.astype(np.float32), Y))
-    return lambda G: np.asarray(G @ weight + intercept, dtype=np.float32)
+def stacking(G_nLK: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from centred base logits (n, L, K) to logits (n, L), with the weights that a network starts from."""
+    weight, intercept = (part.numpy() for part in weigh(G_nLK.astype(np.float32), Y))
+    return lambda G_nLK: np.asarray(G_nLK @ weight + intercept, dtype=np.float32)
 
 
-def other(which: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
-    """An opinion with other numbers than the package's, beside the others as they are."""
+def changed_learner(learner: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
+    """A base learner with other constants than the package's, stacked with the others as they are."""
 
     def logits(rows: Rows) -> np.ndarray:
         with changed(module, **changes):
-            own = evidence.LEARNERS[which]().fit(rows.X, rows.Y, 0, rows.fold_n)
-        return weighed([own, *(rows.opinion(name) for name in ("linear", "knn") if name != which)], rows.Y)
+            own = LEARNERS[learner]().fit(rows.X, rows.Y, 0, rows.fold_n)
+        return stacked([own, *(rows.base_logits(name) for name in ("linear", "knn") if name != learner)], rows.Y)
 
     return logits
 
 
 @contextmanager
 def changed(module: Any, **changes: Any) -> Iterator[None]:
-    """A module with other numbers."""
+    """A module with other constants."""
     before = {name: getattr(module, name) for name in changes}
     try:
         for name, value in changes.items():
@@ -103,46 +105,46 @@ def changed(module: Any, **changes: Any) -> Iterator[None]:
             setattr(module, name, value)
 
 
-def features(module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
-    """The linear and the neighbours' opinion on features that the encoder makes with other numbers."""
+def changed_features(module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:
+    """The linear and the kNN learner on features that the encoder makes with other constants."""
 
     def logits(rows: Rows) -> np.ndarray:
         with changed(module, **changes):
             X = rows.features()
-        return weighed([evidence.LEARNERS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in ("linear", "knn")], rows.Y)
+        return stacked([LEARNERS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in ("linear", "knn")], rows.Y)
 
     return logits
 
 
 ALONE: dict[str, Callable[[Rows], np.ndarray]] = {
-    "the linear opinion alone": together("linear"),
-    "the neighbours' opinion alone": together("knn"),
-    "linear and neighbours": together("linear", "knn"),
+    "linear alone": together("linear"),
+    "kNN alone": together("knn"),
+    "linear and kNN": together("linear", "knn"),
 }
 FOREST: dict[str, Callable[[Rows], np.ndarray]] = {
-    "the forest's opinion alone": together("forest"),
-    "linear, neighbours and forest": together("linear", "knn", "forest"),
-    "half as many neighbours": other("knn", evidence, NEIGHBOURS=30),
-    "twice as many neighbours": other("knn", evidence, NEIGHBOURS=120),
+    "forest alone": together("forest"),
+    "linear, kNN and forest": together("linear", "knn", "forest"),
+    "half as many neighbours": changed_learner("knn", knn, NEIGHBOURS=30),
+    "twice as many neighbours": changed_learner("knn", knn, NEIGHBOURS=120),
 }
 TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "reuters21578": ALONE
     | {
-        "without the opening of the text": features(text_weights, OPENING_WORDS=0),
-        "an opening of 16 words": features(text_weights, OPENING_WORDS=16),
-        "an opening of 64 words": features(text_weights, OPENING_WORDS=64),
-        "word pairs instead of the opening": features(text_weights, SHORT_TEXT=10**9),
-        "twice as many neighbours": other("knn", evidence, NEIGHBOURS=120),
+        "without the opening of the text": changed_features(text_weights, OPENING_WORDS=0),
+        "an opening of 16 words": changed_features(text_weights, OPENING_WORDS=16),
+        "an opening of 64 words": changed_features(text_weights, OPENING_WORDS=64),
+        "word pairs instead of the opening": changed_features(text_weights, SHORT_TEXT=10**9),
+        "twice as many neighbours": changed_learner("knn", knn, NEIGHBOURS=120),
     },
     "delicious": ALONE
     | FOREST
     | {
-        "linear, neighbours and a forest that sees few features a split": other(
-            "forest", forest_opinion, FEATURES_PER_SPLIT=22
+        "linear, kNN and a forest with few features per split": changed_learner(
+            "forest", forest, FEATURES_PER_SPLIT=22
         ),
-        "linear, neighbours and a forest of 300 trees": other("forest", forest_opinion, TREES_FOR_MANY_ROWS=300),
+        "linear, kNN and a forest of 300 trees": changed_learner("forest", forest, TREES_FOR_MANY_ROWS=300),
     },
-    "sider": ALONE | FOREST | {"a forest with larger leaves": other("forest", forest_opinion, MIN_ROWS_PER_LEAF=8)},
+    "sider": ALONE | FOREST | {"a forest with larger leaves": changed_learner("forest", forest, MIN_ROWS_PER_LEAF=8)},
     "bibtex": ALONE | FOREST,
     "mediamill": ALONE | FOREST,
     "scene": ALONE | FOREST,
@@ -152,8 +154,8 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
 }
 
 
-def judged(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
-    """Scores under decisions chosen on the other half of the rows."""
+def scores_of(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
+    """Scores under decision rules chosen on the other half of the rows."""
     half = fold_numbers(len(Y), 2, 99, serially_correlated=serially_correlated_rows(Y))
     both = []
     for side in (0, 1):
@@ -171,16 +173,16 @@ def run(name: str) -> None:
     rows = Rows(name)
     for trial in missing:
         began = time.process_time()
-        scores = judged(rows.Y, expit(TRIALS[name][trial](rows)))
+        scores = scores_of(rows.Y, expit(TRIALS[name][trial](rows)))
         minutes = round((time.process_time() - began) / 60, 2)
         found["trials"][trial] = {"scores": scores, "processor_minutes": minutes}
         found["rows"] = len(rows.Y)
-        write_whole(path, json.dumps(found, indent=1) + "\n")
+        write_json(path, found)
         print(name, trial, scores, flush=True)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", nargs="*", help=f"any of {', '.join(TRIALS)}")
     parser.add_argument("--data-root")
     given = parser.parse_args()

@@ -1,7 +1,7 @@
-"""The floating-point operations that the equations need, a row; one multiply-and-add counts as two.
+"""The floating-point operations that the equations need per row; one multiply-and-add counts as two.
 
 Counted are the matrix products, scores, weighted sums and readouts. Norms, softmax, dropout and the
-optimizer are not: what they take is time lost, and shows in the utilisation.
+optimizer are not, so their time lowers the utilisation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
     config : the network; `candidates` lets only that many labels take part
     labels : L
     nodes : S
-    edges_a_label : labels heard by each in a sparse graph; 0 for all of them
+    edges_a_label : sources of each label in a sparse graph; 0 for all labels
 
     >>> small = ModelConfig(width=2, heads=1, steps=1, base_learners=())
     >>> forward_flops(small, labels=3, nodes=5)
@@ -25,17 +25,17 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
     """
     d, hidden = config.width, config.width * config.hidden_multiple
     S, L = nodes, min(labels, config.candidates or labels)
-    heard = min(L, edges_a_label or L)
+    sources = min(L, edges_a_label or L)
     update = 2 * d * hidden  # W_r and W_b of one node
     among_nodes = S * (4 * d * d + 2 * S * d + update)  # W_q W_u W_v W_c, scores and sums
     total = config.feature_steps * among_nodes
     if config.candidates:
-        total += labels * d  # the first opinion on every label
+        total += labels * d  # the base logits of every label
     for step in range(config.steps):
-        # Before the first message every row asks the same, unless its evidence differs.
+        # Before the first message all rows have the same queries, unless they have base logits.
         queries = 0 if step == 0 and not config.base_learners and not config.candidates else L * d * d
         total += queries + 2 * S * d * d + 2 * L * S * d + L * (d * d + update)  # MPNN_xy
-        total += L * (4 * d * d + 2 * heard * d + update)  # MPNN_yy
+        total += L * (4 * d * d + 2 * sources * d + update)  # MPNN_yy
         total += 2 * L * d  # both readouts
     return 2 * total
 
@@ -51,5 +51,5 @@ def attention_flops(config: ModelConfig, labels: int, nodes: int) -> int:
 
 
 def training_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: int = 0) -> int:
-    """Operations of one row's training step: each product has two more on the way back."""
+    """Operations of one row's training step: each product has two more in the backward pass."""
     return 3 * forward_flops(config, labels, nodes, edges_a_label)

@@ -1,4 +1,4 @@
-"""Time and peak memory of one network; for a process of its own, or memory that others left would count."""
+"""Time and peak memory of one network; to be run in its own process, so that no other memory counts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def measure(
     train: bool = False,
     threads: int = 1,
 ) -> dict[str, Any]:
-    """Rows a second and peak memory (MB, the interpreter and torch included) of predictions or training steps.
+    """Rows per second and peak memory (MB, the interpreter and torch included) of predictions or training steps.
 
     edges_a_label  0 for a full graph, else a random sparse one
     """
@@ -38,9 +38,9 @@ def measure(
     graph = None
     if edges_a_label:
         random = np.random.default_rng(0)
-        heard = random.integers(labels, size=labels * edges_a_label)
+        sources = random.integers(labels, size=labels * edges_a_label)
         receivers = np.repeat(np.arange(labels), edges_a_label)
-        pairs = sparse.csr_matrix((np.ones(len(heard), dtype=np.int8), (receivers, heard)), shape=(labels, labels))
+        pairs = sparse.csr_matrix((np.ones(len(sources), dtype=np.int8), (receivers, sources)), shape=(labels, labels))
         graph = LabelGraph("given", sparse.csr_matrix(pairs + sparse.identity(labels, dtype=np.int8)), labels)
     config = ModelConfig(width=width, candidates=candidates, base_learners=())
     shape = networks.Shape("growth", labels, nodes, WORDS, min(5.0, labels / 10))
@@ -82,6 +82,6 @@ def _peak() -> float:
     """Peak resident memory of this process so far, MB."""
     if sys.platform != "linux":
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    # getrusage would tell the parent's peak where that was higher.
+    # getrusage would give the parent's peak where that was higher.
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmHWM:")[1].split()[0]) / 1024

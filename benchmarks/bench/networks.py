@@ -19,7 +19,7 @@ from lampnet.training.loss import lamp_loss
 
 @dataclass(frozen=True)
 class Shape:
-    """A data set's sizes: L labels, S nodes a row (the mean), words that have a vector, labels true a row."""
+    """The sizes of a data set: L labels, S nodes per row, words that have a vector, true labels per row (means)."""
 
     name: str
     labels: int
@@ -37,7 +37,7 @@ SHAPES = (
 )
 
 
-class LabelsHearInput(nn.TransformerDecoderLayer):
+class LabelsFromInput(nn.TransformerDecoderLayer):
     """A decoder layer of torch without its self-attention: labels attend to the input, then an update."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
@@ -57,7 +57,7 @@ class PlainTransformer(nn.Module):
         d = config.width
         self.words = nn.Embedding(words, d)
         self.W_y, self.bias = nn.Parameter(torch.randn(labels, d)), nn.Parameter(torch.zeros(labels))
-        self.xy = nn.ModuleList(LabelsHearInput(d, config.heads, dropout) for _ in range(config.steps))
+        self.xy = nn.ModuleList(LabelsFromInput(d, config.heads, dropout) for _ in range(config.steps))
         self.yy = nn.ModuleList(
             nn.TransformerEncoderLayer(d, config.heads, d, dropout, batch_first=True, norm_first=True)
             for _ in range(config.steps)
@@ -86,7 +86,7 @@ def lamp(config: ModelConfig, shape: Shape, graph: LabelGraph | None = None) -> 
 
 
 def random_batch(shape: Shape, rows: int, seed: int = 0) -> tuple[NodeBatch, Tensor]:
-    """Rows of like length, as length buckets give them (95% to 100% of the longest, in order), and their truth."""
+    """Rows of similar length, as length buckets give them (95% to 100% of the longest, sorted), and their truth."""
     random = torch.Generator().manual_seed(seed)
     lengths = shape.nodes - torch.randint(max(1, round(0.05 * shape.nodes)) + 1, (rows,), generator=random)
     lengths[0] = shape.nodes
@@ -103,7 +103,7 @@ def random_batch(shape: Shape, rows: int, seed: int = 0) -> tuple[NodeBatch, Ten
 def training_step(
     network: nn.Module, stages: Callable[[], list[Tensor]], truth: Callable[[], Tensor]
 ) -> Callable[[], None]:
-    """One whole step as training takes it: loss, gradients, clip, AdamW, running average."""
+    """One whole training step: loss, gradients, clip, AdamW, running average."""
     weights = [p for p in network.parameters() if p.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=1e-4, fused=True)
     average = [p.detach().clone() for p in weights]

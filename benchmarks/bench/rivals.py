@@ -1,4 +1,4 @@
-"""The bench's comparison with whole methods on Bibtex, and what batching wastes on Reuters."""
+"""Whole methods compared on Bibtex, and the cost of batching on Reuters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from lampnet.config import Config
 from lampnet.errors import DataError
 
 FIT_ROWS, TEST_ROWS = 320, 128
-#: a decoder that has learned nothing does not know when to stop, so it learns before its predictions are timed
+#: an untrained decoder does not know when to stop, so it is trained before its predictions are timed
 DECODER_EPOCHS = 4
 
 
 def rivals(log: Callable[[str], None]) -> dict[str, Any]:
-    """Seconds of fitting (a pass over the rows) and predicting on Bibtex rows; where the data is absent, why not."""
+    """Seconds of fitting (one pass over the rows) and predicting on Bibtex; the reason where the data are missing."""
     from lampnet.baselines import baseline
     from lampnet.encoders import make_encoder
     from lampnet.inference.examples import Examples
@@ -79,7 +79,7 @@ def rivals(log: Callable[[str], None]) -> dict[str, Any]:
         "test_rows": TEST_ROWS,
         "fit_seconds": fit,
         "predict_seconds": predict,
-        "note": "a pass over the rows for lampnet and Seq2Seq, the whole fit (C given) for the linear ones",
+        "note": "one pass over the rows for lampnet and Seq2Seq, the whole fit (C given) for the linear ones",
     }
 
 
@@ -122,7 +122,7 @@ def batching() -> dict[str, Any]:
 
 
 def padding_share(lengths: np.ndarray, batches: list[np.ndarray]) -> float:
-    """The share of node places that hold no node."""
+    """The share of node slots that are padding."""
     held = sum(int(lengths[rows].sum()) for rows in batches)
     places = sum(len(rows) * max(1, int(lengths[rows].max())) for rows in batches)
     return 1 - held / max(1, places)

@@ -1,7 +1,7 @@
-"""The bench: how much of the machine is used, and how lampnet stands beside what a user would write instead.
+"""The bench: how well lampnet uses the machine, and how it compares with what a user would write instead.
 
-Everything is a ratio of times taken in turns in one run. `run` returns plain data:
-`results` (a line a shape, width and mode), `rivals`, `latency`, `start_up`, `first_prediction`, `memory`,
+All figures are ratios of times taken in turns in one run. `run` returns plain data:
+`results` (one line per shape, width and mode), `rivals`, `latency`, `start_up`, `first_prediction`, `memory`,
 `growth`, `batching`, `machine`, `seconds` by the clock and `processor_seconds`.
 """
 
@@ -38,15 +38,15 @@ from lampnet.runtime.allocator import keep_memory
 
 WIDTHS = (128, 256, 512)
 TRAIN_ROWS = 32
-#: rows of a sparse graph of 30,000 labels that go through at once; a batch of 32 is `training.accumulate=8` such parts
+#: rows of a sparse graph of 30,000 labels that are trained at once; a batch of 32 is `training.accumulate=8` such parts
 SPARSE_ROWS = 4
-#: nodes to be predicted from: so many that laying a network out does not count
+#: so many nodes that the time to lay a network out does not count
 MANY = 2**60
 Log = Callable[[str], None]
 
 
 def run(quick: bool = False, log: Log = lambda sentence: None, threads: int = 1) -> dict[str, Any]:
-    """Measure everything; `quick` takes one width, fewer shapes and a minute."""
+    """Measure everything; `quick` measures one width and fewer shapes, in about a minute."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     began = time.monotonic()
@@ -54,7 +54,7 @@ def run(quick: bool = False, log: Log = lambda sentence: None, threads: int = 1)
         results: list[dict[str, Any]] = []
         for shape in (s for s in SHAPES if not quick or s.name in ("bibtex", "imdb")):
             for width in (128,) if quick else WIDTHS:
-                # The shape that the targets are about is measured longest.
+                # The targets concern this shape, so it is measured longest.
                 seconds = 2.0 if quick or shape.name != "bibtex" else 12.0
                 for one in (measure_training, measure_prediction):
                     results.append(one(shape, width, seconds, _rows(shape, width)))
@@ -87,9 +87,9 @@ def _rows(shape: Shape, width: int) -> int:
 
 
 class _Products:
-    """The machine's own matrix products at a width: as many as take a good part of a step, to meet what it meets.
+    """The machine's own matrix products at one width: enough to take a good part of a step.
 
-    To be made in a process of its own: its memory is kept, which must not reach what it is compared with.
+    To be made in its own process: it keeps freed memory, which must not affect what it is compared with.
     """
 
     def __init__(self, config: ModelConfig, shape: Shape, rows: int) -> None:
@@ -147,10 +147,10 @@ def measure_training(shape: Shape, width: int, seconds: float, rows: int = TRAIN
 
 
 def measure_prediction(shape: Shape, width: int, seconds: float, rows: int = TRAIN_ROWS) -> dict[str, Any]:
-    """Predictions, as `predict_logits` makes them: laid out once, in batches as large as the cache likes.
+    """Predictions, as `predict_logits` makes them: the network laid out once, the batches fitting the cache.
 
-    The plain network is given all rows at once, as its user would; "kept" is the same in a process that keeps its
-    memory as lampnet's does.
+    The plain network gets all rows at once, as its user would write it; "kept" is the same in a process that keeps
+    freed memory as lampnet's does.
     """
     config = ModelConfig(width=width, base_learners=())
     small = min(rows, rows_a_batch(lamp(config, shape)))
@@ -201,7 +201,7 @@ def _line(
     shape: Shape, width: int, mode: str, rows: int, taken: dict[str, list[float]], needed: int, product_flops: int
 ) -> dict[str, Any]:
     middle = medians(taken)
-    # Neighbours in time are compared with each other: how busy the machine is changes during a run.
+    # Adjacent measurements are compared, because the load of the machine changes during a run.
     utilisation = needed / product_flops * ratio(taken, "product", "lampnet")
     return {
         "shape": shape.name,
@@ -211,7 +211,7 @@ def _line(
         "rows_per_second": rows / middle["lampnet"],
         "utilisation": utilisation,
         "vs_torch": ratio(taken, "torch", "lampnet"),
-        #: the ratio that a network would reach which did nothing but its necessary products at the machine's rate
+        #: the ratio of a network that does nothing but its necessary products, at the machine's rate
         "vs_torch_bound": ratio(taken, "torch", "product") * product_flops / needed,
         "gflops_a_second": needed / middle["lampnet"] / 1e9,
         "product_gflops_a_second": product_flops / middle["product"] / 1e9,
@@ -263,14 +263,14 @@ def growth(log: Log) -> list[dict[str, Any]]:
     for point in points:
         found.append(apart(measure, **point))
         line = found[-1]
-        kind = "candidates" if line["candidates"] else "edges" if line["edges_a_label"] else "all"
-        told = f"{line['rows_per_second']:.1f} rows/s, {line['peak_mb']:.0f} MB"
-        log(f"growth L={line['labels']} S={line['nodes']} {kind} {line['mode']}: {told}")
+        kind = "shortlist" if line["candidates"] else "edges" if line["edges_a_label"] else "all"
+        speed = f"{line['rows_per_second']:.1f} rows/s, {line['peak_mb']:.0f} MB"
+        log(f"growth L={line['labels']} S={line['nodes']} {kind} {line['mode']}: {speed}")
     return found
 
 
 def machine(threads: int) -> dict[str, Any]:
-    """What the numbers were taken on."""
+    """The machine of the measurements."""
     return {
         "processor": platform.machine(),
         "vector_width": torch.backends.cpu.get_cpu_capability(),

@@ -1,4 +1,4 @@
-"""How long until something is there: the command line's first word, a stored model's first prediction."""
+"""Start-up times: of the command line, and until a saved model's first prediction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bench.networks import Shape
 ROWS, TURNS = 96, 3
 
 _VERSION = "import sys; sys.argv=['lampnet', '--version']; from lampnet.cli import main; main()"
-# In a process of its own, as the first request of a service meets it; processor time, which counts from its birth.
+# In its own process, like the first request of a service; CPU time counts from the start of the process.
 _FIRST = """
 import json, sys, time
 import scipy.sparse
@@ -37,7 +37,7 @@ print(json.dumps({"imported": imported, "loaded": loaded, "first": first, "secon
 
 
 def start_up() -> dict[str, float]:
-    """Seconds until the command line has said its version, and until Python alone has started."""
+    """Seconds until the command line has printed its version, and until Python alone has started."""
 
     def seconds(code: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -51,7 +51,7 @@ def start_up() -> dict[str, float]:
 
 
 def first_prediction(shape: Shape) -> dict[str, float]:
-    """A whole stored model of a shape, its first opinions with it: seconds of each part of the way to a label set."""
+    """Seconds of each part of the way from a saved model, base learners included, to a label set."""
     from lampnet.estimator import LaMPClassifier
 
     random = np.random.default_rng(0)

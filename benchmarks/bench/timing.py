@@ -1,7 +1,7 @@
-"""Times that a busy machine cannot spoil: taken in turns (A, B, A, B, ...), the median of each.
+"""Times that hold on a busy machine: taken in turns (A, B, A, B, ...), the median of each.
 
-Everything that is compared has a process of its own (`in_turns`), as it has for its user: what one leaves in the
-allocator would make the other's large arrays cheap.
+Everything that is compared runs in its own process (`in_turns`), as it does for its user: memory that one program
+leaves in the allocator would make the large arrays of another cheap.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def medians(taken: Mapping[str, list[float]]) -> dict[str, float]:
 
 
 def ratio(taken: Mapping[str, list[float]], slow: str, fast: str) -> float:
-    """How many times faster `fast` is: the median of the rounds' own ratios, which shared noise leaves alone.
+    """How many times faster `fast` is: the median of the ratios of single rounds, which cancels shared noise.
 
     >>> ratio({"a": [2.0, 4.0, 9.0], "b": [1.0, 2.0, 3.0]}, "a", "b")
     2.0

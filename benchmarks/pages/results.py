@@ -51,7 +51,7 @@ chosen on held-out rows:
   the last tenth), for single networks (the paper's six forms of LaMP, Emb + MLP, Seq2Seq), and for LaMP where the
   publisher provides validation rows (yeast).
 
-No choice uses test labels, except in the tables called "oracle", which say so. The notes at the end describe how the
+No choice uses test labels, except in the tables called "oracle". The notes at the end describe how the
 recipe was found.
 
 How to read the tables:

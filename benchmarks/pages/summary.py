@@ -59,7 +59,7 @@ class Summary:
         return [row for row in self.rows.get((dataset, system), []) if row["finished"]]
 
     def unfinished(self, dataset: str, system: str) -> str | None:
-        """What a row says that has no finished result: "did not finish in 60 minutes"."""
+        """The status of a row without a finished result: "did not finish in 60 minutes"."""
         rows = self.rows.get((dataset, system), [])
         return str(rows[0]["status"]) if rows and not self.runs(dataset, system) else None
 

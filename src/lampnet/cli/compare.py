@@ -59,7 +59,7 @@ def command(
     on_bad_row: OnBadRow = "error",
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while training.")] = False,
 ) -> int:
-    """Train several methods on the same rows and say which is best, also when that is not LaMP."""
+    """Train several methods on the same rows and name the best, even where it is not LaMP."""
     from rich.console import Console
 
     from lampnet.experiments.compare import DEFAULT_METHODS, compare, sentences, verdicts

@@ -80,7 +80,7 @@ def plan(
     datasets, models : sequences of names
         Empty for all of `SEEDS` and for `DEFAULT_SYSTEMS`; models may be groups.
     seeds : int, optional
-        Seeds 0 to seeds - 1; by default as many as `SEEDS` says.
+        Seeds 0 to seeds - 1; by default as many as in `SEEDS`.
     only_seeds : sequence of int
         These seeds instead.
 

@@ -27,15 +27,15 @@ def test_a_network_counted_by_hand() -> None:
     assert attention_flops(config, labels=3, nodes=5) == 2 * (input_scores_and_sums + label_scores_and_sums)
 
 
-def test_evidence_steps_features_and_candidates_count() -> None:
+def test_base_learners_steps_features_and_a_shortlist_count() -> None:
     plain = ModelConfig(width=2, heads=1, steps=1, base_learners=())
     base = forward_flops(plain, 3, 5)
-    with_evidence = ModelConfig(width=2, heads=1, steps=1, base_learners=("linear",))
-    assert forward_flops(with_evidence, 3, 5) - base == 2 * 3 * 2 * 2  # queries differ a row
+    stacked = ModelConfig(width=2, heads=1, steps=1, base_learners=("linear",))
+    assert forward_flops(stacked, 3, 5) - base == 2 * 3 * 2 * 2  # every row has its own queries
     features = ModelConfig(width=2, heads=1, steps=1, base_learners=(), feature_steps=1)
     assert forward_flops(features, 3, 5) - base == 2 * 5 * (4 * 4 + 2 * 5 * 2 + 2 * 4)
     few = ModelConfig(width=2, heads=1, steps=1, base_learners=("linear",), candidates=3)
-    assert forward_flops(few, 30, 5) - forward_flops(with_evidence, 3, 5) == 2 * 30 * 2  # the opinion on all 30
+    assert forward_flops(few, 30, 5) - forward_flops(stacked, 3, 5) == 2 * 30 * 2  # the base logits of all 30
 
 
 class Given(Embedding):
