@@ -18,8 +18,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from lampnet.errors import ConfigError, did_you_mean
 
 BASE_LEARNERS = ("linear", "knn", "forest")
-# Running text and DNA speak through linear models and like rows; numbers, fingerprints and word sets through
-# trees as well.
+# Forests help on numbers, fingerprints and word sets; running text and DNA do without.
 BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), BASE_LEARNERS)
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 
@@ -78,23 +77,24 @@ class ModelConfig:
     norm: Literal["pre", "post"] = "pre"
     #: scores are divided by sqrt(width) as the paper writes, or by sqrt(width / heads)
     score_scale: Literal["width", "head"] = "head"
-    #: "tied": W^y u, as in the paper; "scaled": W^y u / sqrt(d) + a bias a label
+    #: "tied": W^y u, as in the paper; "scaled": W^y u / sqrt(d) + one bias per label
     readout: Literal["tied", "scaled"] = "scaled"
     #: chance that an entry of a message or an update is dropped in training
     dropout: float = 0.3
-    #: chance that a whole input node is dropped in training (never a row's last); of DNA and pretrained encoders none
+    #: chance that a whole input node is dropped in training (never a row's last one); DNA and pretrained
+    #: encoders need all their nodes and drop none
     node_dropout: float = 0.3
-    #: cheap first opinions the label nodes start from: any of linear, knn, forest;
+    #: base learners whose logits the label nodes start from: any of linear, knn, forest;
     #: "auto" takes those that suit the input kind
     base_learners: tuple[str, ...] = ("linear",)
-    #: only this many promising labels a row exchange messages; 0 means all of them,
-    #: -1 all of them up to 300 labels and 150 of more
-    candidates: int = 0
+    #: only this many of the most promising labels of a row exchange messages; 0 means all of them,
+    #: -1 all of them up to 300 labels, else 150
+    shortlist: int = 0
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "width", "heads", "steps", "hidden_multiple")
         _at_least(self, 0, "feature_steps")
-        _at_least(self, -1, "candidates")
+        _at_least(self, -1, "shortlist")
         _probability(self, "dropout", "node_dropout")
         if self.width % self.heads:
             raise ConfigError(
@@ -110,12 +110,12 @@ class ModelConfig:
 class TrainingConfig:
     """How the network is fitted."""
 
-    #: networks in the committee; each learns from all labelled rows but its own part and is checked on that part.
-    #: 1 is a single network checked on the validation rows; 0 chooses by the rows: 5 up to 25,000, else 1, and 1
-    #: where they come in order or validation rows are given
+    #: members of the cross-fitted ensemble; each learns from all folds of the labelled rows but its own, which it is
+    #: validated on. 1 is a single network with a validation set; 0 decides by the data: 5 up to 25,000 rows, else 1,
+    #: and 1 where rows are serially correlated or validation rows are given
     folds: int = 1
-    #: passes over the training rows; 0 chooses by their number (about 800 steps, 500 in each network of a
-    #: committee; 3 to 40 passes)
+    #: passes over the training rows; 0 decides by their number (about 800 steps, 500 for each member of an
+    #: ensemble; 3 to 40 passes)
     epochs: int = 20
     batch_size: int = 32
     optimizer: Literal["adam", "adamw"] = "adamw"
@@ -123,7 +123,7 @@ class TrainingConfig:
     weight_decay: float = 0.05
     #: steps over which the learning rate rises from zero
     warmup_steps: int = 200
-    #: after the warm-up: stay, or fall to zero along a cosine over the epochs
+    #: after the warm-up: constant, or falling to zero along a cosine over the epochs
     schedule: Literal["constant", "cosine"] = "cosine"
     #: lambda, the weight of the earlier stages' losses
     intermediate_weight: float = 0.2
@@ -137,7 +137,7 @@ class TrainingConfig:
     metric: Literal["example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy"] = "example_f1"
     #: "spectral" starts vectors and attention from the training matrix; "random" as in the paper
     start: Literal["spectral", "random"] = "spectral"
-    #: once every choice is made, fit the opinions again on training and validation rows together
+    #: once every choice is made, fit the base learners again on training and validation rows together
     refit_base_learners: bool = True
     seed: int = 0
     #: processor threads; 0 leaves torch's own choice
@@ -146,7 +146,7 @@ class TrainingConfig:
     time_budget: float = 0.0
     #: minutes between checkpoints inside an epoch
     checkpoint_minutes: float = 5.0
-    #: parts that a batch is computed in, one after the other, to save memory; the step is the same
+    #: parts in which a batch is computed, one after the other, to save memory; the step is the same
     accumulate: int = 1
     #: "bfloat16" runs the network in mixed precision
     precision: Literal["float32", "bfloat16"] = "float32"
@@ -216,8 +216,8 @@ class Config:
         if model.base_learners == ("auto",):
             suited = BASE_LEARNERS_BY_KIND.get(kind, BASE_LEARNERS[:2])
             model = dataclasses.replace(model, base_learners=suited if n_rows <= FOREST_ROWS else BASE_LEARNERS[:2])
-        if model.candidates < 0:
-            model = dataclasses.replace(model, candidates=150 if n_labels > 300 else 0)
+        if model.shortlist < 0:
+            model = dataclasses.replace(model, shortlist=150 if n_labels > 300 else 0)
         if training.folds == 0:
             training = dataclasses.replace(training, folds=folds_for(n_rows))
         if training.epochs == 0:
@@ -321,7 +321,7 @@ def _probability(config: Any, *names: str) -> None:
 
 PRESETS: dict[str, Config] = {
     "fast": Config(
-        model=ModelConfig(base_learners=("auto",), candidates=-1),
+        model=ModelConfig(base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0),
     ),
     "paper": Config(

@@ -16,7 +16,7 @@ from lampnet.config import InputConfig, ModelConfig
 from lampnet.data.splits import Splits
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import Encoder
-from lampnet.model.label_edges import LabelGraph
+from lampnet.model.label_graph import LabelGraph
 from lampnet.model.lamp import LaMP
 
 ROWS = 300

@@ -12,41 +12,55 @@ import torch
 
 from lampnet.encoders.base import EncodedRows
 from lampnet.encoders.nodes import NodeRows
+from lampnet.model.lamp import LabelInput
 
 NODE_ARRAYS = ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examples:
-    """Encoded rows with what training and scoring need of them.
+    """Encoded rows: made once, and passed on to the network, the explanations and their checks.
 
-    nodes     the rows as nodes
-    targets   (n, L) float32, NaN = unknown; None where labels are not known
-    base_logits  (n, L, K) float32; None for a model without base_logits
-    known_digest  the digest, where it was computed when the rows were prepared
+    nodes          the rows as nodes
+    targets        (n, L) float32, dense, sparse or mapped, NaN = unknown; None where labels are not known
+    base_logits    (n, L, K) float32; None for a model without base learners
+    stored_digest  the digest, where it was computed when the rows were prepared
     """
 
     nodes: NodeRows
     targets: Any = None
     base_logits: Any = None
-    known_digest: str = ""
+    stored_digest: str = ""
 
     def __len__(self) -> int:
         return len(self.nodes)
 
-    def base_batch(self, rows: np.ndarray) -> torch.Tensor | None:
-        """base_logits_BLK of these rows."""
-        return None if self.base_logits is None else torch.from_numpy(np.ascontiguousarray(self.base_logits[rows]))
+    def n_nodes(self) -> int:
+        """How many nodes all rows have together."""
+        return int(self.nodes.lengths().sum())
+
+    def label_input(self, rows: np.ndarray) -> LabelInput:
+        """What the network is given about the labels of these rows."""
+        if self.base_logits is None:
+            return LabelInput()
+        return LabelInput(torch.from_numpy(np.ascontiguousarray(self.base_logits[rows])))
 
     def truth(self, rows: np.ndarray) -> torch.Tensor:
         """targets_BL of these rows."""
         part = self.targets[rows]
         return torch.from_numpy(np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32))
 
+    def all_targets(self) -> np.ndarray:
+        """float32 (n, L) of all rows."""
+        return self.truth(np.arange(len(self))).numpy()
+
     def take(self, rows: np.ndarray) -> Examples:
         """These rows, copied into memory; labels dense (n, L)."""
-        base_logits = None if self.base_logits is None else self.base_logits[rows]
-        return Examples(nodes=self.nodes.take(rows), targets=self.truth(rows).numpy(), base_logits=base_logits)
+        return Examples(
+            nodes=self.nodes.take(rows),
+            targets=None if self.targets is None else self.truth(rows).numpy(),
+            base_logits=None if self.base_logits is None else self.base_logits[rows],
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Examples]) -> Examples:
@@ -55,21 +69,18 @@ class Examples:
             return parts[0]
         return cls(
             nodes=NodeRows.joined([part.nodes for part in parts]),
-            targets=np.concatenate([part.truth(np.arange(len(part))).numpy() for part in parts]),
+            targets=np.concatenate([part.all_targets() for part in parts]),
             base_logits=None if parts[0].base_logits is None else np.concatenate([part.base_logits for part in parts]),
         )
 
     def digest(self) -> str:
-        """A fingerprint of nodes and targets: the same rows, in the same order, have the same."""
-        if self.known_digest:
-            return self.known_digest
+        """A fingerprint of nodes and targets: the same rows in the same order have the same one."""
+        if self.stored_digest:
+            return self.stored_digest
         digest = hashlib.sha256()
         arrays = [getattr(self.nodes, name) for name in NODE_ARRAYS]
         targets = self.targets
-        if hasattr(targets, "indptr"):
-            arrays += [targets.indptr, targets.indices, targets.data]
-        else:
-            arrays.append(targets)
+        arrays += [targets.indptr, targets.indices, targets.data] if hasattr(targets, "indptr") else [targets]
         for array in arrays:
             digest.update(b"-" if array is None else str((array.dtype, array.shape)).encode())
             if array is not None:

@@ -1,9 +1,15 @@
-"""A fitted model: everything needed to go from raw rows to label sets."""
+"""A fitted model: everything needed to go from raw rows to label sets.
+
+Rows are encoded once, by `encoder.encode`; `views` adds the base logits, and the resulting `Examples` flow through
+prediction, explanation and its checks. Predicting changes nothing of a fitted model.
+"""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,20 +21,29 @@ from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
-from lampnet.errors import DataError
+from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.logits import logits_of_views, probabilities
 from lampnet.model.ensemble import Ensemble
-from lampnet.model.lamp import LaMP, Output
+from lampnet.model.kernels.int8 import check_int8_pays, quantised
+from lampnet.model.kernels.prediction_layout import laid_out
+from lampnet.model.kernels.swap import plain
+from lampnet.model.lamp import Output
+from lampnet.model.stacked import StackedLaMP
+
+LAYOUTS = {"float32": laid_out, "int8": quantised}
 
 
 @dataclass
 class FittedModel:
-    """Encoder, stack, network and decisions of one training run.
+    """Encoder, base learners, ensemble and decisions of one training run.
 
-    metadata holds what the model card states: data, split, seeds, scores, times.
-    label_priors (L,) are the labels' shares of the training rows; a row without any node is predicted from them.
+    metadata      what the model card states: data, split, seeds, scores, times
+    label_priors  (L,) what rows without any node are predicted from
+    valid_truth, valid_proba  labels and out-of-fold probabilities (n, L) of the held-out rows that the decisions
+                  were chosen on: the validation rows or, cross-fitted, all labelled rows; not saved
+    precision     "float32", or "int8" for 8-bit products
     """
 
     config: Config
@@ -36,44 +51,71 @@ class FittedModel:
     encoder: Encoder
     stack: Stack | None
     graph: sparse.csr_matrix | None
-    network: LaMP | Ensemble
+    network: Ensemble
     decisions: Decisions
     metadata: dict[str, Any] = field(default_factory=dict)
     label_priors: np.ndarray | None = None
-    #: labels and probabilities (n, L) of the rows that the decisions were chosen on, from networks and base_logits
-    #: that had not learned from them: the validation rows, or all labelled rows, cross-fitted; not saved
     valid_truth: np.ndarray | None = None
     valid_proba: np.ndarray | None = None
+    precision: str = "float32"
 
-    def examples(self, rows: Any, labels: Any = None, row_edges: Sequence[np.ndarray] | None = None) -> Examples:
-        """Raw rows as nodes with their base_logits."""
-        encoded = self.encoder.encode(rows, row_edges)
-        return Examples(nodes=encoded.nodes, targets=labels, base_logits=self._base_logits(encoded))
+    def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
+        """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
+        base_logits = None if self.stack is None else self.stack.logits(encoded.features)
+        return examples_of_views(encoded, targets, base_logits)
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
-        return self.logits_of(self.encoder.encode(rows, row_edges))
+        return self.logits_of(self.views(self.encoder.encode(rows, row_edges)))
 
-    def logits_of(self, encoded: EncodedRows) -> np.ndarray:
+    def logits_of(self, views: Sequence[Examples]) -> np.ndarray:
         """`logits` of rows that are encoded already."""
-        views = examples_of_views(encoded, None, self._base_logits(encoded))
-        return logits_of_views(self.network, views, self.label_priors)
-
-    def _base_logits(self, encoded: EncodedRows) -> np.ndarray | None:
-        return None if self.stack is None else self.stack.logits(encoded.features)
+        return logits_of_views(self._layouts.suited_to, views, self.label_priors)
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) probabilities."""
         return probabilities(self.logits(rows, row_edges))
 
-    def output(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> Output:
+    def proba_of(self, views: Sequence[Examples]) -> np.ndarray:
+        """`proba` of rows that are encoded already."""
+        return probabilities(self.logits_of(views))
+
+    def output(self, examples: Examples, rows: np.ndarray) -> Output:
         """Every stage's logits and all attention weights of a few rows, in one batch."""
-        examples = self.examples(rows, row_edges=row_edges)
-        index = np.arange(len(examples))
-        self.network.eval()
         with torch.inference_mode():
-            output: Output = self.network(examples.nodes.batch(index), examples.base_batch(index), record=True)
+            output: Output = self.plain_network(
+                examples.nodes.batch(rows), examples.label_input(rows), return_attention=True
+            )
         return output
+
+    @cached_property
+    def plain_network(self) -> Ensemble:
+        """The ensemble by the equations as written, whose attention weights can be read."""
+        return self.network.with_members(plain)
+
+    @cached_property
+    def _layouts(self) -> _Layouts:
+        return _Layouts(self.network, self.precision)
+
+    def for_prediction(self, precision: str = "float32", shortlist: int | None = None) -> FittedModel:
+        """A copy that predicts with other products or among fewer labels; weights are shared.
+
+        Parameters
+        ----------
+        precision : "float32", or "int8" for 8-bit products
+        shortlist : only this many of the most promising labels of a row exchange messages; 0 for all, None as trained
+
+        Raises
+        ------
+        ConfigError
+            where int8 is not faster on this processor, or the network was trained with a shorter shortlist
+        """
+        if precision not in LAYOUTS:
+            raise ConfigError(f"precision {precision!r} is not one of {', '.join(LAYOUTS)}")
+        if precision == "int8":
+            check_int8_pays(self.network.config.width)
+        network = self.network if shortlist is None else self.network.with_members(_with_shortlist(shortlist))
+        return replace(self, network=network, precision=precision)
 
     def check(self, data: Dataset) -> Dataset:
         """Rows of the kind this model was trained on, their labels in this model's order."""
@@ -85,3 +127,43 @@ class FittedModel:
         if data.labels is None or data.label_names == self.label_names:
             return data
         return align_labels(data, self.label_names)
+
+
+def _with_shortlist(shortlist: int) -> Any:
+    def changed(member: StackedLaMP) -> StackedLaMP:
+        trained = member.config.shortlist
+        if shortlist < 0:
+            raise ConfigError(f"a shortlist of {shortlist} labels came; give at least 0, which lets all take part")
+        if 0 < trained < member.n_labels and not 0 < shortlist <= trained:
+            # Messages among many more labels than in training drown what the network has learned.
+            raise ConfigError(
+                f"a shortlist of {shortlist} labels came to a network trained with {trained} per row; give 1 to "
+                f"{trained}, or train with model.shortlist=0 to let all labels take part"
+            )
+        made = copy.copy(member)
+        made.shortlist = shortlist
+        return made
+
+    return changed
+
+
+class _Layouts:
+    """The ensemble laid out for prediction: once for few nodes, once for so many that words are looked up."""
+
+    def __init__(self, network: Ensemble, precision: str) -> None:
+        self.network, self.lay_out = network, LAYOUTS[precision]
+        self._few: tuple[int, Ensemble] | None = None
+        self._many: tuple[int, Ensemble] | None = None
+
+    def suited_to(self, n_nodes: int) -> Ensemble:
+        """The ensemble for this many nodes."""
+        if self._few is not None and n_nodes <= self._few[0]:
+            return self._few[1]
+        if self._many is not None and n_nodes >= self._many[0]:
+            return self._many[1]
+        made = self.network.with_members(lambda member: self.lay_out(member, n_nodes))
+        if made.networks[0].embedding is self.network.networks[0].embedding:
+            self._few = (n_nodes, made)
+        else:
+            self._many = (n_nodes, made)
+        return made

@@ -2,39 +2,55 @@
 
 from __future__ import annotations
 
-from scipy import sparse
+from functools import partial
 
-from lampnet.config import Config
-from lampnet.encoders.base import Encoder
-from lampnet.model.ensemble import Ensemble, heard_as_one
-from lampnet.model.label_edges import LabelGraph
-from lampnet.model.lamp import LaMP
+from scipy import sparse
+from torch import nn
+
+from lampnet.config import Config, ModelConfig
+from lampnet.encoders.nodes import Encoder
+from lampnet.model.ensemble import Ensemble
+from lampnet.model.kernels import sparse_attention
+from lampnet.model.kernels.self_loops import SelfLoopMessagePassing
+from lampnet.model.label_graph import LabelGraph
+from lampnet.model.lamp import Block, MessagePassing
+from lampnet.model.stacked import StackedLaMP
+from lampnet.model.typed_edges import TypedMessagePassing
 from lampnet.runtime.torch_state import seeded
 
-#: how far the seeds of a committee's members lie apart
+#: how far apart the seeds of an ensemble's members are
 MEMBER_SEEDS = 1000
 
 
-def build_network(config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None) -> LaMP | Ensemble:
-    """An untrained network, or committee of networks, for these settings, inputs and labels."""
+def build_ensemble(config: Config, n_labels: int, encoder: Encoder, adjacency: sparse.csr_matrix | None) -> Ensemble:
+    """An untrained ensemble of `training.folds` networks."""
     members = range(max(1, config.training.folds))
-    return heard_as_one([build_member(config, n_labels, encoder, graph, number) for number in members])
+    return Ensemble(build_member(config, n_labels, encoder, adjacency, number) for number in members)
 
 
 def build_member(
-    config: Config, n_labels: int, encoder: Encoder, graph: sparse.csr_matrix | None, number: int = 0
-) -> LaMP:
+    config: Config, n_labels: int, encoder: Encoder, adjacency: sparse.csr_matrix | None, number: int = 0
+) -> StackedLaMP:
     """One untrained network; each number starts from other random weights."""
-    seed = member_seed(config.training.seed, number)
-    with seeded(seed):
-        return LaMP(
-            config.model,
-            n_labels,
-            encoder.embedding(config.model.width),
-            LabelGraph(config.label_graph, graph, n_labels),
-            edge_types=encoder.edge_types,
-            seed=seed,
-        )
+    with seeded(member_seed(config.training.seed, number)):
+        embedding = encoder.embedding(config.model.width)
+        graph = LabelGraph(config.label_graph, adjacency, n_labels)
+        return build_network(config.model, embedding, graph, encoder.edge_types)
+
+
+def build_network(config: ModelConfig, embedding: nn.Module, graph: LabelGraph, edge_types: int = 0) -> StackedLaMP:
+    """One untrained network from torch's current random state."""
+    feature_block: Block = partial(TypedMessagePassing, edge_types=edge_types) if edge_types else MessagePassing
+    return StackedLaMP(config, graph.n_labels, embedding, graph, feature_block, _label_block(graph))
+
+
+def _label_block(graph: LabelGraph) -> Block:
+    """MPNN_yy by the kernel that suits the graph."""
+    if graph.kind == "edgeless":
+        return SelfLoopMessagePassing
+    if graph.adjacency is not None and sparse_attention.is_worth_it(graph.adjacency):
+        return partial(sparse_attention.SparseMessagePassing, adjacency=graph.adjacency)
+    return MessagePassing
 
 
 def member_seed(seed: int, number: int) -> int:

@@ -1,7 +1,7 @@
-"""G_yy: which labels exchange messages, as a sparse bool (L, L) matrix.
+"""G_yy: which labels exchange messages, as a sparse bool (L, L) matrix, and as the network reads it.
 
-Entry (i, j) is True where label i receives messages from label j. Every label hears itself. All kinds are
-undirected, so the matrix is symmetric; its cost is its edges, not L².
+Entry (i, j) is True where label i receives messages from label j. Every label receives from itself. All kinds
+are undirected, so the matrix is symmetric; its cost is its edges, not L².
 
 >>> label_graph("edgeless", 3).toarray().astype(int).tolist()
 [[1, 0, 0], [0, 1, 0], [0, 0, 1]]
@@ -13,15 +13,19 @@ undirected, so the matrix is symmetric; its cost is its edges, not L².
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+import torch
 from scipy import sparse
+from torch import Tensor
 
 from lampnet.errors import ConfigError, DataError, did_you_mean
+from lampnet.model.neighbourhood import Neighbourhood, closed_bias
 
-#: edgeless      LaMP_el: every label hears only itself
-#: full          LaMP_fc: every label hears every label
+#: edgeless      LaMP_el: every label receives from itself only
+#: full          LaMP_fc: every label receives from every label
 #: cooccurrence  LaMP_pr: labels that occur together in a training row
 #: tree          LaMP_pr: a label and its parent; `edges` are (child, parent) pairs
 #: given         LaMP_pr: any pairs, such as protein-protein interactions
@@ -36,7 +40,7 @@ def label_graph(kind: str, n_labels: int, labels: Any = None, edges: Any = None)
     kind : one of `GRAPHS`
     n_labels : L
     labels : (n, L) indicator of the training rows, dense or sparse; for `cooccurrence`. Unknown entries
-        (NaN) are no evidence of an edge.
+        (NaN) make no edge.
     edges : (E, 2) label numbers; for `tree` (child, parent) and `given`
     """
     if kind not in GRAPHS:
@@ -103,3 +107,49 @@ def _check_tree(n_labels: int, pairs: np.ndarray) -> None:
         ancestor = ancestor[ancestor]
     if (ancestor != -1).any():
         raise DataError(f"the tree of labels has a cycle through label {int(np.argmax(ancestor != -1))}")
+
+
+class LabelGraph:
+    """The label graph as the network reads it.
+
+    adjacency  CSR bool (L, L) with self-loops; None for `full` and `edgeless`
+    """
+
+    def __init__(self, kind: str, adjacency: sparse.csr_matrix | None, n_labels: int) -> None:
+        self.kind = kind if kind in ("edgeless", "full") else "edges"
+        self.n_labels = n_labels
+        self.adjacency = sparse.csr_matrix(adjacency) if self.kind == "edges" else None
+
+    def neighbourhood(self, shortlist_BM: Tensor | None = None) -> Neighbourhood:
+        """Which labels, or which labels of each row's shortlist, receive from which."""
+        return Neighbourhood() if self.kind == "full" else LabelNeighbourhood(self, shortlist_BM)
+
+    def open_pairs(self, shortlist_BM: Tensor | None = None) -> Tensor:
+        """bool (L, L), or (B, M, M) among the shortlist: True where the first receives from the second."""
+        if self.adjacency is None:
+            labels = torch.arange(self.n_labels) if shortlist_BM is None else shortlist_BM
+            same = labels.unsqueeze(-1) == labels.unsqueeze(-2)
+            return same if self.kind == "edgeless" else torch.ones_like(same)
+        receivers = torch.from_numpy(np.repeat(np.arange(self.n_labels), np.diff(self.adjacency.indptr)))
+        sources = torch.from_numpy(self.adjacency.indices.astype(np.int64))
+        if shortlist_BM is None:
+            pairs = torch.zeros(self.n_labels, self.n_labels, dtype=torch.bool)
+            pairs[receivers, sources] = True
+            return pairs
+        keys = receivers * self.n_labels + sources  # sorted, as CSR rows are
+        wanted = shortlist_BM[:, :, None] * self.n_labels + shortlist_BM[:, None, :]
+        found = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
+        return keys[found] == wanted
+
+
+class LabelNeighbourhood(Neighbourhood):
+    """The neighbours of a label graph; the L x L bias is made only if somebody asks for it."""
+
+    def __init__(self, graph: LabelGraph, shortlist_BM: Tensor | None) -> None:
+        super().__init__()
+        self.graph, self.shortlist_BM = graph, shortlist_BM
+
+    @cached_property
+    def bias(self) -> Tensor:  # type: ignore[override]
+        bias = closed_bias(~self.graph.open_pairs(self.shortlist_BM))
+        return bias if self.shortlist_BM is None else bias[:, None]

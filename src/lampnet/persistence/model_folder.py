@@ -37,7 +37,7 @@ from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_network
 from lampnet.persistence.model_card import model_card
-from lampnet.persistence.tensor_file import Entry, read_arrays, read_header, write_arrays
+from lampnet.persistence.tensor_file import Entry, arrays_under, read_arrays, read_header, write_arrays
 
 FORMAT = "lampnet-model"
 VERSION = 2
@@ -201,14 +201,14 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     header = read_header(folder / WEIGHTS)
     _check_size(folder, config, len(names), header)
     arrays = read_arrays(folder / WEIGHTS, header, digest)
-    encoder = _restored(lambda: restore_encoder(kind, config.input, state, _under(arrays, "encoder.")))
+    encoder = _restored(lambda: restore_encoder(kind, config.input, state, arrays_under(arrays, "encoder.")))
     stack = None
     if config.model.base_learners:
-        stack = _restored(lambda: restore_stack(config.model.base_learners, _under(arrays, "stack."), len(names)))
+        stack = _restored(lambda: restore_stack(config.model.base_learners, arrays_under(arrays, "stack."), len(names)))
     graph = _graph(config, len(names), arrays)
     with torch.device("meta"), _Unfilled():  # shapes without memory: the stored weights are put in below
         network = _restored(lambda: build_network(config, len(names), encoder, graph))
-    network.load_state_dict(_weights(folder, network.state_dict(), _under(arrays, "network.")), assign=True)
+    network.load_state_dict(_weights(folder, network.state_dict(), arrays_under(arrays, "network.")), assign=True)
     priors = arrays.get("label_priors")
     if priors is None or priors.shape != (len(names),) or not ((priors > 0) & (priors < 1)).all():
         raise ModelFolderError(f"{folder} is damaged: it needs one prior between 0 and 1 for each label")
@@ -243,10 +243,6 @@ def _restored(make: Any) -> Any:
         raise
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, OverflowError) as fault:
         raise ModelFolderError(f"the model folder is damaged: {str(fault)[:200]}") from None
-
-
-def _under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _check_size(folder: Path, config: Config, n_labels: int, header: Mapping[str, Entry]) -> None:

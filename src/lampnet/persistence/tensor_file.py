@@ -140,3 +140,12 @@ def read_arrays(path: Path, header: Mapping[str, Entry], sha256: str | None = No
         if entry.dtype.kind == "f" and not np.isfinite(arrays[name]).all():
             raise ModelFolderError(f"{path} is damaged: the array {name!r} holds values that are no numbers")
     return arrays
+
+
+def arrays_under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with a prefix, by the rest of their names.
+
+    >>> arrays_under({"a.x": np.zeros(1), "b.y": np.zeros(1)}, "a.")
+    {'x': array([0.])}
+    """
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

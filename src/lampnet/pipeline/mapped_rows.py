@@ -1,9 +1,9 @@
-"""MappedRows rows: encoded once, kept as NumPy arrays in a folder, read by memory mapping.
+"""Prepared rows: encoded once, kept as NumPy arrays in a folder, read by memory mapping.
 
 ==================== =====================================================================
 prepared.json        format, settings, label names, encoder, the parts with their digests
-encoder.safetensors  what encoder and opinions learned
-train/*.npy          nodes (offsets, ids, values, ...), labels (CSR) and opinions of the rows
+encoder.safetensors  encoder and base learners
+train/*.npy          nodes (offsets, ids, values, ...), labels (CSR) and base logits of the rows
 valid/*.npy          the same of the validation rows; valid_other/ where rows have a second view
 ==================== =====================================================================
 
@@ -33,11 +33,11 @@ from lampnet.encoders.base import Encoder
 from lampnet.encoders.nodes import NodeRows
 from lampnet.errors import DataError, LampnetError
 from lampnet.inference.examples import NODE_ARRAYS, Examples
-from lampnet.persistence.tensor_file import read_arrays, read_header, write_arrays
+from lampnet.persistence.tensor_file import arrays_under, read_arrays, read_header, write_arrays
 from lampnet.runtime.atomic_files import write_atomically
 
 MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
-FORMAT, VERSION = "lampnet-prepared", 1
+FORMAT, VERSION = "lampnet-prepared", 2
 LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
 _HEADER = 128  # bytes before the numbers of an .npy file
 _BLOCK = 1 << 22  # stored labels that are counted together
@@ -71,7 +71,7 @@ class GrowingArray:
 
 
 class PartWriter:
-    """The arrays of one part (training or validation rows), a chunk at a time."""
+    """The arrays of one part (training or validation rows), one chunk at a time."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -81,7 +81,7 @@ class PartWriter:
         self.rows = 0
 
     def append(self, nodes: NodeRows, labels: sparse.csr_matrix, base_logits: np.ndarray | None) -> None:
-        """Rows with their labels (CSR (n, L)) and opinions (n, L, K)."""
+        """Rows with their labels (CSR (n, L)) and base logits (n, L, K)."""
         chunks: dict[str, np.ndarray | None] = {name: getattr(nodes, name) for name in NODE_ARRAYS}
         labels = sparse.csr_matrix(labels)
         chunks |= dict(zip(LABEL_ARRAYS, (labels.indptr, labels.indices, labels.data), strict=True))
@@ -125,7 +125,7 @@ class LabelRows:
         return len(self.offsets) - 1
 
     def label_priors(self) -> np.ndarray:
-        """As `lampnet.data.label_priors.label_priors`, float32 (L,), a block of the stored labels at a time."""
+        """As `lampnet.data.label_priors.label_priors`, float32 (L,), one block of the stored labels at a time."""
         has, unknown = np.zeros(self.n_labels), np.zeros(self.n_labels)
         for first in range(0, len(self.ids), _BLOCK):
             ids, values = (array[first : first + _BLOCK] for array in (self.ids, self.values))
@@ -142,19 +142,29 @@ class LabelRows:
         return dense
 
 
-@dataclass
-class MappedRows:
-    """A prepared folder, opened; `parts` has train, valid and, for rows with a second view, valid_other."""
+@dataclass(kw_only=True)
+class Manifest:
+    """What the last file of a prepared folder states about it.
+
+    parts    of each part, its rows and arrays
+    columns  what the columns of the table were taken for
+    """
 
     name: str
     config: Config
     label_names: tuple[str, ...]
     encoder: Encoder
     stack: Stack | None
+    parts: dict[str, Any]
+    columns: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class MappedRows(Manifest):
+    """A prepared folder, opened; `parts` has train, valid and, for rows with a second view, valid_other."""
+
     parts: dict[str, Examples]
     maps: list[mmap.mmap] = field(default_factory=list)
-    #: what the columns of the table were taken for
-    columns: dict[str, Any] = field(default_factory=dict)
 
     def release(self) -> None:
         """Hand mapped pages back to the system; they are read again from its cache where needed."""
@@ -166,33 +176,23 @@ class MappedRows:
         return sum(len(mapped) for mapped in self.maps)
 
 
-def write_manifest(
-    folder: Path,
-    name: str,
-    config: Config,
-    label_names: tuple[str, ...],
-    encoder: Encoder,
-    stack: Stack | None,
-    parts: Mapping[str, Any],
-    columns: Mapping[str, Any],
-) -> None:
+def write_manifest(folder: Path, manifest: Manifest) -> None:
     """The last file of a prepared folder: with it the folder is whole."""
-    arrays = {f"encoder.{key}": value for key, value in encoder.arrays().items()}
-    if stack is not None:
-        arrays |= {f"stack.{key}": value for key, value in stack.arrays().items()}
-    digest = write_arrays(folder / LEARNED, arrays)
-    manifest = {
+    arrays = {f"encoder.{key}": value for key, value in manifest.encoder.arrays().items()}
+    if manifest.stack is not None:
+        arrays |= {f"stack.{key}": value for key, value in manifest.stack.arrays().items()}
+    content = {
         "format": FORMAT,
         "version": VERSION,
-        "name": name,
-        "config": config.to_json(),
-        "label_names": list(label_names),
-        "encoder": {"kind": encoder.kind, "state": encoder.state()},
-        "learned_sha256": digest,
-        "parts": dict(parts),
-        "columns": dict(columns),
+        "name": manifest.name,
+        "config": manifest.config.to_json(),
+        "label_names": list(manifest.label_names),
+        "encoder": {"kind": manifest.encoder.kind, "state": manifest.encoder.state()},
+        "learned_sha256": write_arrays(folder / LEARNED, arrays),
+        "parts": manifest.parts,
+        "columns": manifest.columns,
     }
-    write_atomically(folder / MANIFEST, json.dumps(manifest, indent=1, ensure_ascii=False).encode())
+    write_atomically(folder / MANIFEST, json.dumps(content, indent=1, ensure_ascii=False).encode())
 
 
 def is_prepared(path: str | Path) -> bool:
@@ -216,11 +216,11 @@ def open_prepared(folder: str | Path) -> MappedRows:
         config, names = Config.from_json(manifest["config"]), tuple(manifest["label_names"])
         learned = read_arrays(folder / LEARNED, read_header(folder / LEARNED), manifest["learned_sha256"])
         encoder = restore_encoder(
-            manifest["encoder"]["kind"], config.input, manifest["encoder"]["state"], _under(learned, "encoder.")
+            manifest["encoder"]["kind"], config.input, manifest["encoder"]["state"], arrays_under(learned, "encoder.")
         )
         stack = None
         if config.model.base_learners:
-            stack = restore_stack(config.model.base_learners, _under(learned, "stack."), len(names))
+            stack = restore_stack(config.model.base_learners, arrays_under(learned, "stack."), len(names))
         maps: list[mmap.mmap] = []
         parts = {
             part: _open_part(folder / part, described, len(names), maps)
@@ -230,17 +230,22 @@ def open_prepared(folder: str | Path) -> MappedRows:
         if not {"train", "valid"} <= set(parts):
             raise DataError("the training or the validation part is missing")
         columns = dict(manifest.get("columns", {}))
-        return MappedRows(str(manifest["name"]), config, names, encoder, stack, parts, maps, columns)
+        return MappedRows(
+            name=str(manifest["name"]),
+            config=config,
+            label_names=names,
+            encoder=encoder,
+            stack=stack,
+            parts=parts,
+            columns=columns,
+            maps=maps,
+        )
     except LampnetError as fault:
         raise DataError(f"{folder} cannot be used: {fault}; prepare the data again") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
         raise DataError(
             f"{folder} is not a whole prepared folder ({str(fault)[:150]}); run lampnet prepare again"
         ) from None
-
-
-def _under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _open_part(folder: Path, described: Mapping[str, Any], n_labels: int, maps: list[mmap.mmap]) -> Examples:
@@ -271,7 +276,7 @@ def _open_part(folder: Path, described: Mapping[str, Any], n_labels: int, maps: 
         nodes=NodeRows(**{name: arrays[name] for name in NODE_ARRAYS if name in arrays}),
         targets=labels,
         base_logits=arrays.get("base_logits"),
-        known_digest=digest.hexdigest(),
+        stored_digest=digest.hexdigest(),
     )
 
 
@@ -284,6 +289,6 @@ def _mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap
         return np.zeros(shape, dtype)
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    mapped.madvise(mmap.MADV_RANDOM)  # rows are drawn in random order: what lies behind a row is of no use
+    mapped.madvise(mmap.MADV_RANDOM)  # rows are read in random order: reading ahead is of no use
     maps.append(mapped)
     return np.frombuffer(mapped, dtype=dtype, offset=_HEADER).reshape(shape)

@@ -2,7 +2,7 @@
 
 ==================== =====================================================
 DIR/checkpoints/     run.json (what was asked), checkpoint-* (where it stands)
-DIR/*                the model, once there is one (see `lampnet.persistence.model_folder`)
+DIR/*                the model, once there is one (see `persistence/model_folder.py`)
 ==================== =====================================================
 """
 
@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from lampnet.config import Config
+from lampnet.data.splits import Splits
 from lampnet.errors import CheckpointError, ConfigError, did_you_mean
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import CHECKPOINTS, MODEL, check_target, save_model
-from lampnet.pipeline.fit import fit
-from lampnet.pipeline.fit_mapped import fit_mapped, validation
+from lampnet.pipeline.fit import FitRun, Log, fit, no_log
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
-from lampnet.pipeline.prepare_source import is_large_table, prepare_source
+from lampnet.pipeline.prepare import is_large_table, prepare_source
 from lampnet.readers.sources import Source, as_splits, prior_graph
 from lampnet.runtime import distributed
 from lampnet.runtime.folder_lock import claimed
-from lampnet.training.trainer import Callback, Stopped
+from lampnet.training.progress import Callback, Stopped
 
 RUN = "run.json"
 FEATURES = {"embed": 0, "message-passing": 2}
@@ -60,9 +59,9 @@ class Run:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training and its scores on rows that were not learned from when they were judged.
+    """A finished training and its scores on held-out rows.
 
-    has_test  whether the data has a test part besides
+    has_test  whether the data also has a test part
     """
 
     model: FittedModel
@@ -81,88 +80,83 @@ def feature_steps(features: str) -> int:
     return FEATURES[features]
 
 
-def train_into(
-    run: Run,
-    folder: Path,
-    *,
-    resume: bool = False,
-    any_run: bool = False,
-    keep_budget: bool = False,
-    callback: Callback | None = None,
-    say: Callable[[str], None] = lambda sentence: None,
-) -> Outcome:
-    """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end.
+@dataclass(frozen=True)
+class Resume:
+    """How a training is continued.
 
-    any_run : with `resume`, continue whatever the folder holds; else what was asked must be the same
-    keep_budget : with `resume`, the time budget is the folder's, not the one asked for
+    any_run      whatever the folder holds; else what was asked must be the same
+    keep_budget  with the time budget that the folder has; else with the one asked for
     """
-    with distributed.joined() as team:
-        resume = resume or distributed.restarted()
-        kept = folder / CHECKPOINTS
+
+    any_run: bool = False
+    keep_budget: bool = False
+
+
+def train_into(
+    asked: Run,
+    folder: Path,
+    resume: Resume | None = None,
+    callback: Callback | None = None,
+    log: Log = no_log,
+) -> Outcome:
+    """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end."""
+    team, kept = distributed.team(), folder / CHECKPOINTS
+    if resume is None and distributed.restarted():
+        resume = Resume(keep_budget=True)
+    run, resumes = asked, False
+    if team.leads:
+        run, resumes = _checked(asked, folder, kept, resume)
+    run, resumes = distributed.from_leader((run, resumes))
+    is_new = not folder.exists()
+    # The data first: a mistake there must leave no folder behind.
+    data, columns = _data(run, folder, kept, resumes, log)
+    names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
+    kind, edges = prior_graph(run.label_graph, run.source, names)
+    config = replace(run.config, label_graph=kind)
+    with claimed(kept if team.leads else None):
+        if team.leads and not resumes:
+            _begin(run, folder, kept)
+        try:
+            fit_run = FitRun(folder=kept, resume=resumes, callback=callback, log=log)
+            model = fit(data, config, label_edges=edges, run=fit_run)
+        except Stopped as stopped:
+            if stopped.model is not None and team.leads:
+                _save(stopped.model, run, columns, folder)
+            raise
+        except BaseException:
+            if is_new and team.leads and not any(kept.glob("checkpoint-*")):
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
         if team.leads:
-            run, resume = _checked(run, folder, kept, resume, any_run, keep_budget)
-        run, resume = distributed.from_leader((run, resume))
-        seed = run.config.training.seed
-        made = not folder.exists()
-        # The data first: a mistake there must leave no folder behind.
-        prepared = _prepared(run, folder, kept, resume, say)
-        splits, columns = None, prepared.columns if prepared is not None else {}
-        if prepared is None:
-            opened, columns = run.source.open_and_columns(seed, say)
-            splits = as_splits(opened)
-        names = splits.train.label_names if splits is not None else prepared.label_names if prepared else ()
-        kind, edges = prior_graph(run.label_graph, run.source, names)
-        config = replace(run.config, label_graph=kind)
-        options: dict[str, Any] = {
-            "label_edges": edges,
-            "folder": kept,
-            "resume": resume,
-            "callback": callback,
-            "say": say,
-        }
-        with claimed(kept if team.leads else None):
-            if team.leads:
-                _prepare(run, folder, kept, fresh=not resume)
-            try:
-                if splits is not None:
-                    model = fit(splits, config, **options)
-                    assert model.valid_truth is not None
-                    assert model.valid_proba is not None
-                    truth, proba = model.valid_truth, model.valid_proba
-                else:
-                    assert prepared is not None
-                    model = fit_mapped(prepared, config, **options)
-                    truth, proba = validation(prepared, model)
-            except Stopped as stopped:
-                if stopped.model is not None and team.leads:
-                    _save(stopped.model, run, columns, folder)
-                raise
-            except BaseException:
-                if made and team.leads and not any(kept.glob("checkpoint-*")):
-                    shutil.rmtree(folder, ignore_errors=True)
-                raise
-            if team.leads:
-                _save(model, run, columns, folder)
-        has_test = splits is not None and splits.test is not None
-        return Outcome(model, all_scores(truth, proba, model.decisions), has_test)
+            _save(model, run, columns, folder)
+    assert model.valid_truth is not None
+    assert model.valid_proba is not None
+    scores = all_scores(model.valid_truth, model.valid_proba, model.decisions)
+    return Outcome(model, scores, has_test=isinstance(data, Splits) and data.test is not None)
 
 
-def _prepared(run: Run, folder: Path, kept: Path, resume: bool, say: Callable[[str], None]) -> MappedRows | None:
-    """Rows to be read by memory mapping: a prepared folder, or a large table, prepared now; None for all others."""
+def _data(run: Run, folder: Path, kept: Path, resumes: bool, log: Log) -> tuple[Splits | MappedRows, dict[str, Any]]:
+    """The rows, and what a table's columns were taken for.
+
+    A prepared folder and a large table, which is prepared now, are mapped; everything else is read into memory.
+    """
     if is_prepared(run.source.data):
-        return open_prepared(run.source.data)
+        mapped = open_prepared(run.source.data)
+        return mapped, mapped.columns
     if not is_large_table(run.source):
-        return None
-    rows, made = kept / "prepared", not folder.exists()
-    if distributed.team().leads and not (resume and is_prepared(rows)):
+        opened, columns = run.source.open_and_columns(run.config.training.seed, log)
+        return as_splits(opened), columns
+    rows, is_new = kept / "prepared", not folder.exists()
+    if distributed.team().leads and not (resumes and is_prepared(rows)):
         with claimed(kept):
             try:
-                prepare_source(run.source, rows, run.config, say)
+                prepare_source(run.source, rows, run.config, log)
             except BaseException:
-                shutil.rmtree(folder if made else rows, ignore_errors=True)
+                shutil.rmtree(folder if is_new else rows, ignore_errors=True)
                 raise
     distributed.wait_for_all()
-    return open_prepared(rows)
+    mapped = open_prepared(rows)
+    return mapped, mapped.columns
 
 
 def holds_run(folder: Path) -> bool:
@@ -170,17 +164,17 @@ def holds_run(folder: Path) -> bool:
     return (folder / CHECKPOINTS / RUN).is_file()
 
 
-def _checked(run: Run, folder: Path, kept: Path, resume: bool, any_run: bool, keep_budget: bool) -> tuple[Run, bool]:
+def _checked(asked: Run, folder: Path, kept: Path, resume: Resume | None) -> tuple[Run, bool]:
     """The run to do and whether there is one to resume; refuses to lose what the folder holds."""
     check_target(folder)
     found = _found(kept)
-    if resume and found is not None:
-        return _same(run, found, folder, any_run, keep_budget), True
-    if not resume and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
+    if resume is not None and found is not None:
+        return _same(asked, found, folder, resume), True
+    if resume is None and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
         raise CheckpointError(
             f"{folder} holds an unfinished training; add --resume to finish it, or give another folder"
         )
-    return run, False
+    return asked, False
 
 
 def _save(model: FittedModel, run: Run, columns: dict[str, Any], folder: Path) -> None:
@@ -200,11 +194,11 @@ def _found(kept: Path) -> Run | None:
         raise CheckpointError(f"{kept / RUN} cannot be read ({fault}); train again into another folder") from None
 
 
-def _same(asked: Run, found: Run, folder: Path, any_run: bool, keep_budget: bool) -> Run:
+def _same(asked: Run, found: Run, folder: Path, resume: Resume) -> Run:
     """The run of the folder; what was asked besides may only change how long it lasts."""
-    budget = {"training.time_budget": (found if keep_budget else asked).config.training.time_budget}
+    budget = {"training.time_budget": (found if resume.keep_budget else asked).config.training.time_budget}
     asked, found = (replace(run, config=run.config.updated(budget)) for run in (asked, found))
-    if any_run:
+    if resume.any_run:
         return replace(found, source=replace(found.source, root=asked.source.root or found.source.root))
     then, now = _flat(found.to_json()), _flat(asked.to_json())
     for name in sorted(now):
@@ -226,12 +220,12 @@ def _flat(data: dict[str, Any], before: str = "") -> dict[str, Any]:
     return flat
 
 
-def _prepare(run: Run, folder: Path, kept: Path, fresh: bool) -> None:
+def _begin(run: Run, folder: Path, kept: Path) -> None:
+    """Note what was asked, in place of an earlier run."""
     try:
         kept.mkdir(parents=True, exist_ok=True)
-        if fresh:
-            for old in kept.glob("checkpoint-*"):
-                old.unlink()
-            (kept / RUN).write_text(json.dumps(run.to_json(), indent=1) + "\n", encoding="utf-8")
+        for old in kept.glob("checkpoint-*"):
+            old.unlink()
+        (kept / RUN).write_text(json.dumps(run.to_json(), indent=1) + "\n", encoding="utf-8")
     except OSError as fault:
         raise CheckpointError(f"{folder} cannot be written ({fault.strerror or fault}); give another folder") from None

@@ -37,7 +37,7 @@ class WorkerLost(CheckpointError):
 
 @dataclass(frozen=True)
 class Team:
-    """This process's number among all, counted from 0; number 0 leads: it alone writes and speaks."""
+    """This process's number among all, counted from 0; number 0 leads: it alone writes and logs."""
 
     rank: int = 0
     size: int = 1
@@ -65,8 +65,8 @@ def restarted() -> bool:
 
 @contextmanager
 def joined() -> Iterator[Team]:
-    """Meet the other processes that torchrun started; alone, or inside another `joined`, nothing happens."""
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2 or dist.is_initialized():
+    """Meet the other processes that torchrun started; alone, nothing happens. Commands enter it once."""
+    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield team()
         return
     store, rank, size = next(rendezvous("env://", timeout=LONGEST_WAIT))
@@ -80,7 +80,7 @@ def joined() -> Iterator[Team]:
 
 
 @contextmanager
-def losses_told() -> Iterator[None]:
+def explained_losses() -> Iterator[None]:
     """Turn the network's error about a lost process into a sentence."""
     try:
         yield
@@ -108,7 +108,7 @@ def total(values: list[float]) -> list[float]:
     if team().size == 1:
         return values
     summed = torch.tensor(values, dtype=torch.float64)
-    with losses_told():
+    with explained_losses():
         dist.all_reduce(summed)
     return [float(value) for value in summed]
 
@@ -116,7 +116,7 @@ def total(values: list[float]) -> list[float]:
 def merged(rows: np.ndarray) -> np.ndarray:
     """One array from arrays that are zero but for each process's own rows."""
     if team().size > 1:
-        with losses_told():
+        with explained_losses():
             dist.all_reduce(torch.from_numpy(rows))
     return rows
 
@@ -126,7 +126,7 @@ def from_leader(value: Held) -> Held:
     if team().size == 1:
         return value
     held = [value]
-    with losses_told():
+    with explained_losses():
         dist.broadcast_object_list(held, src=0)
     return held[0]
 
@@ -134,7 +134,7 @@ def from_leader(value: Held) -> Held:
 def wait_for_all() -> None:
     """Go on when every process has come here."""
     if team().size > 1:
-        with losses_told():
+        with explained_losses():
             dist.barrier()
 
 
@@ -145,7 +145,7 @@ def shared_network(model: nn.Module, idle_parameters: bool) -> nn.Module:
     """
     if team().size == 1:
         return model
-    with losses_told():
+    with explained_losses():
         wrapped: nn.Module = nn.parallel.DistributedDataParallel(model, find_unused_parameters=idle_parameters)
     return wrapped
 

@@ -1,12 +1,16 @@
-"""What lampnet borrows of torch's process-wide state, and gives back: the generator and the number of threads."""
+"""What lampnet borrows of torch's process-wide state, and gives back: generator, threads, one-time warnings."""
 
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
+import numpy as np
 import torch
+from torch import Tensor
 
 _GENERATOR = threading.Lock()
 
@@ -39,3 +43,25 @@ def threads(count: int) -> Iterator[None]:
     finally:
         if count:
             torch.set_num_threads(before)
+
+
+def sparse_csr(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, shape: tuple[int, int]) -> Tensor:
+    """A CSR tensor of the arrays of a SciPy CSR matrix.
+
+    >>> sparse_csr(np.array([0, 1, 1]), np.array([1]), np.array([2.0]), (2, 2)).to_dense().tolist()
+    [[0.0, 2.0], [0.0, 0.0]]
+    """
+    _announce_csr_once()
+    arrays = (torch.from_numpy(array) for array in (indptr, indices, values))
+    return torch.sparse_csr_tensor(*arrays, size=shape, check_invariants=False)
+
+
+@cache
+def _announce_csr_once() -> None:
+    """Torch warns once per process that CSR support is in beta: let it do so here, unseen.
+
+    Filtering around every call instead would race with other threads for the process's warning filters.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), size=(0, 0), values=torch.zeros(0))

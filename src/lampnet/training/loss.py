@@ -1,4 +1,4 @@
-"""The loss of the paper: binary cross-entropy of the last stage and, lighter, of every earlier one.
+"""The loss of the paper: binary cross-entropy of the last stage and, with a smaller weight, of every earlier one.
 
 Axes: B rows of a batch, L labels. A NaN target is an unknown label: it enters neither sum nor mean.
 
@@ -19,14 +19,7 @@ from torch.nn import functional
 from lampnet.errors import DataError
 
 
-def lamp_loss(
-    stage_logits: Sequence[Tensor],
-    targets_BL: Tensor,
-    intermediate_weight: float = 0.0,
-    *,
-    label_smoothing: float = 0.0,
-    focal_gamma: float = 0.0,
-) -> Tensor:
+def lamp_loss(stage_logits: Sequence[Tensor], targets_BL: Tensor, intermediate_weight: float = 0.0) -> Tensor:
     """L_LaMP = L_out + λ Σ_stages L_int, each the mean over the known labels of the batch.
 
     Parameters
@@ -34,8 +27,6 @@ def lamp_loss(
     stage_logits : logits (B, L) of the stages 1.1, 1.2, ..., T.2; the last is the prediction
     targets_BL : 1, 0, or NaN where unknown
     intermediate_weight : λ, the weight of each earlier stage
-    label_smoothing : targets become 1 - s/2 and s/2
-    focal_gamma : easy entries count less, by (1 - probability of the truth) ** gamma (Lin et al. 2017)
 
     Returns
     -------
@@ -48,29 +39,21 @@ def lamp_loss(
             raise DataError(
                 f"logits {tuple(logits.shape)} and targets {tuple(targets_BL.shape)} must be the same shape"
             )
+    if targets_BL.numel() == 0:
+        return sum((logits.sum() * 0.0 for logits in stage_logits), torch.zeros(()))
     known_BL = ~torch.isnan(targets_BL)
     # NaN is replaced before anything is computed: 0 * NaN would still be NaN in the gradient.
     truth_BL = torch.where(known_BL, targets_BL, torch.zeros_like(targets_BL))
-    n_known = known_BL.sum().clamp(min=1)
-    # No mask at all in the usual case that everything is known.
-    weight_BL = None if bool(known_BL.all()) else known_BL
+    everything_known = bool(known_BL.all())
 
     def mean_loss(logits_BL: Tensor) -> Tensor:
         target_BL = truth_BL.to(logits_BL.dtype)
-        if label_smoothing:
-            target_BL = target_BL * (1 - label_smoothing) + label_smoothing / 2
-        if not focal_gamma and weight_BL is None:
+        if everything_known:
             return functional.binary_cross_entropy_with_logits(logits_BL, target_BL)
         entry_BL = functional.binary_cross_entropy_with_logits(logits_BL, target_BL, reduction="none")
-        if focal_gamma:
-            miss_BL = torch.sigmoid(torch.where(truth_BL > 0, -logits_BL, logits_BL))
-            entry_BL = entry_BL * miss_BL**focal_gamma
-        if weight_BL is not None:
-            entry_BL = torch.where(weight_BL, entry_BL, torch.zeros_like(entry_BL))
-        return entry_BL.sum() / n_known
+        entry_BL = torch.where(known_BL, entry_BL, torch.zeros_like(entry_BL))
+        return entry_BL.sum() / known_BL.sum().clamp(min=1)
 
-    if targets_BL.numel() == 0:
-        return sum((logits.sum() * 0.0 for logits in stage_logits), torch.zeros(()))
     *earlier, final = stage_logits
     loss = mean_loss(final)
     if intermediate_weight:

@@ -1,8 +1,8 @@
-"""One visible loop: epochs, validation, early stop, checkpoints, resume.
+"""One visible loop: epochs, validation, early stopping, checkpoints, resume.
 
-Everything that decides the next step (weights, optimizer, averages, the place in the epoch) is in the
-checkpoint, and the dropout of a step depends on nothing but seed, step and process, so a run that was
-killed continues with the same numbers. Several processes (see `distributed`) share every batch.
+Everything that decides the next step (weights, optimizer, averages, the position in the epoch) is in the
+checkpoint, and the dropout of a step depends only on seed, step and process, so a run that was killed continues
+with the same numbers. Several processes (see `runtime/distributed.py`) share every batch.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 import signal
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,12 @@ from lampnet.evaluation.choose_rules import choose_paper_thresholds
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits, probabilities
-from lampnet.model.lamp import LaMP
+from lampnet.model.kernels.fused_training import with_training_kernels
+from lampnet.model.kernels.prediction_layout import laid_out
+from lampnet.model.stacked import StackedLaMP
 from lampnet.runtime import distributed
-from lampnet.runtime.allocator import keep_memory
+from lampnet.runtime.allocator import kept_memory
+from lampnet.runtime.random_bytes import RandomBytes
 from lampnet.runtime.signals import signals_collected
 from lampnet.training.batches import shuffled_batches
 from lampnet.training.checkpoint import (
@@ -40,65 +42,11 @@ from lampnet.training.checkpoint import (
 )
 from lampnet.training.loss import lamp_loss
 from lampnet.training.optimizer import make_optimizer
+from lampnet.training.progress import Callback, EpochRecord, Progress, RunContext, Stopped
 
 STEPS_BACK = 3
 #: Settings that may change when a run is resumed: they do not change the numbers.
 FREE_SETTINGS = ("threads", "time_budget", "checkpoint_minutes")
-
-
-@dataclass
-class EpochRecord:
-    """One line of the history."""
-
-    epoch: int
-    loss: float
-    score: float
-    seconds: float
-    rows_per_second: float
-    learning_rate: float
-    network: int = 1
-
-
-@dataclass
-class Progress:
-    """Where a run stands; handed to the callback after every step and epoch."""
-
-    #: which network of the committee learns, of how many
-    network: int = 1
-    networks: int = 1
-    epochs: int = 0
-    epoch: int = 0
-    batch: int = 0
-    batches: int = 0
-    step: int = 0
-    loss_sum: float = 0.0
-    loss_rows: int = 0
-    seconds: float = 0.0
-    best_score: float = -math.inf
-    best_epoch: int = -1
-    step_backs: int = 0
-    history: list[EpochRecord] = field(default_factory=list)
-    #: "running", then "finished", "early stop", "time budget" or "interrupted"
-    status: str = "running"
-
-    @property
-    def loss(self) -> float:
-        """Mean training loss of the epoch so far."""
-        return self.loss_sum / max(1, self.loss_rows)
-
-
-Callback = Callable[[str, Progress], None]
-
-
-class Stopped(BaseException):
-    """A signal asked the run to end; its state is on disk."""
-
-    def __init__(self, signal_number: int, progress: Progress) -> None:
-        super().__init__(signal_number)
-        self.signal_number = signal_number
-        self.progress = progress
-        #: the best model so far, where the run had one (set by `lampnet.pipeline.fit.fit`)
-        self.model: Any = None
 
 
 class Trainer:
@@ -106,42 +54,41 @@ class Trainer:
 
     def __init__(
         self,
-        model: LaMP,
+        model: StackedLaMP,
         config: TrainingConfig,
         train: Examples,
         valid: Examples,
-        folder: Path | None = None,
-        callback: Callback | None = None,
-        place: tuple[int, int] = (1, 1),
+        context: RunContext = RunContext(),
     ) -> None:
-        """`place` tells which network this is, of how many."""
         self.model, self.config, self.train, self.valid = model, config, train, valid
-        self.folder = folder
+        self.folder = context.folder
         self.team = distributed.team()
-        self.callback = callback if callback is not None and self.team.leads else (lambda event, progress: None)
-        self.progress = Progress(network=place[0], networks=place[1], epochs=config.epochs)
+        reports = context.callback is not None and self.team.leads
+        self.callback: Callback = context.callback if reports and context.callback else _ignore
+        self.progress = Progress(network=context.member, networks=context.members, epochs=config.epochs)
+        self.random = RandomBytes()
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(self.parameters, config)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
         self.best: list[Tensor] = []
         self.batches_an_epoch = math.ceil(len(train) / config.batch_size)
-        self.network: torch.nn.Module = model
+        # The same weights in the kernels for training; `model` itself stays as the paper writes it.
+        self.network: torch.nn.Module = with_training_kernels(model, self.random)
         self._run_id: dict[str, Any] = {}
         self._checkpoint_at = 0.0
 
     def run(self, resume: bool = False) -> Progress:
         """Train to the end of the schedule, the patience or the time budget."""
-        keep_memory()
         if self.folder is not None:
             self._begin_in(self.folder, resume)
-        self.network = distributed.shared_network(self.model, self._idle_parameters())
-        with signals_collected() as received:
+        self.network = distributed.shared_network(self.network, self._idle_parameters())
+        with kept_memory(), signals_collected() as received:
             while self.progress.status == "running" and self.progress.epoch < self.config.epochs:
                 self._epoch(received)
         if self.progress.status == "running":
             self.progress.status = "finished"
-        self.network = self.model
         self._use(self.best)
+        self.model.eval()
         return self.progress
 
     def _epoch(self, received: list[int]) -> None:
@@ -150,7 +97,7 @@ class Trainer:
         progress.batches = len(batches)
         began, seconds_before = time.monotonic(), progress.seconds
         rows_before = progress.loss_rows
-        self.model.train()
+        self.network.train()
         for rows in batches[progress.batch :]:
             loss = self._step(rows)
             if not math.isfinite(loss):
@@ -160,7 +107,7 @@ class Trainer:
             progress.batch += 1
             progress.seconds = seconds_before + time.monotonic() - began
             self.callback("step", progress)
-            # Processes get signals and see clocks at different moments: they agree, or one would wait for ever.
+            # Processes get signals and read clocks at different moments: they must agree, or one would wait for ever.
             over = self.team.leads and 0 < self.config.time_budget <= progress.seconds
             stops, overs = distributed.total([float(bool(received)), float(over)])
             if stops:
@@ -198,7 +145,7 @@ class Trainer:
     def _step(self, rows: np.ndarray) -> float:
         """One optimizer step on a batch (in `accumulate` parts); returns its loss, NaN where it diverged."""
         config = self.config
-        self.model.random.reseed((config.seed, self.progress.step, self.team.rank))
+        self.random.reseed((config.seed, self.progress.step, self.team.rank))
         targets_BL = self.train.truth(rows)
         n_known = max(1, int((~targets_BL.isnan()).sum()))
         parts = np.array_split(np.arange(len(rows)), min(config.accumulate, len(rows)))
@@ -222,23 +169,23 @@ class Trainer:
     def _backward(self, rows: np.ndarray, targets_BL: Tensor, part: np.ndarray, n_known: int) -> float:
         """Gradients of this process's share of a part; returns its share of the batch's loss."""
         own = distributed.share(part)
-        idle = not len(own)  # fewer rows than processes: take part in the averaging with nothing
+        idle = not len(own)  # fewer rows than processes: this one adds zero gradients
         own = part[:1] if idle else own
         batch = self.train.nodes.batch(rows[own])
         if self.model.config.node_dropout and self.model.embedding.allows_node_dropout:
-            batch = batch.with_node_dropout(self.model.config.node_dropout, self.model.random)
+            batch = batch.with_node_dropout(self.model.config.node_dropout, self.random)
         truth_BL = targets_BL[torch.from_numpy(own)]
         with torch.autocast("cpu", torch.bfloat16, enabled=self.config.precision == "bfloat16"):
-            # Candidates are chosen as for new rows. Were the true labels always among them, an unlikely candidate
-            # would give itself away as true, and the network would learn to raise unlikely labels.
-            output = self.network(batch, self.train.base_batch(rows[own]))
+            # The shortlist is chosen as for new rows. Were the true labels always on it, an unlikely one would give
+            # itself away as true, and the network would learn to raise unlikely labels.
+            output = self.network(batch, self.train.label_input(rows[own]))
         stages = [stage.float() for stage in output.stages]
-        if self.model.config.candidates and output.initial is not None:
+        if self.model.config.shortlist and output.initial is not None:
             stages.insert(0, output.initial.float())
-        # The loss is a mean over known labels, so each share weighs as many as it has.
+        # The loss is a mean over known labels, so each share counts by how many it has.
         weight = 0.0 if idle else int((~truth_BL.isnan()).sum()) / n_known
         loss = lamp_loss(stages, truth_BL, self.config.intermediate_weight) * weight
-        with distributed.losses_told():
+        with distributed.explained_losses():
             torch.autograd.backward(loss * self.team.size)  # gradients are averaged over the processes, not summed
         return float(loss.detach())
 
@@ -247,11 +194,11 @@ class Trainer:
         if self.team.size == 1:
             return False
         row = np.arange(1)
-        output = self.model.eval()(self.train.nodes.batch(row), self.train.base_batch(row))
+        output = self.model.eval()(self.train.nodes.batch(row), self.train.label_input(row))
         torch.autograd.backward(lamp_loss(output.stages, self.train.truth(row), self.config.intermediate_weight))
         idle = any(parameter.grad is None for parameter in self.parameters)
         self.optimizer.zero_grad(set_to_none=True)
-        return bool(self.model.config.candidates) or idle
+        return bool(self.model.config.shortlist) or idle
 
     def _learning_rate(self) -> None:
         config, step = self.config, self.progress.step
@@ -266,7 +213,7 @@ class Trainer:
     def _update_average(self) -> None:
         if not self.average:
             return
-        # Early on the average follows quickly, so that it never rests on the untrained weights.
+        # Early on the average follows quickly, so that the untrained weights soon count for nothing.
         decay = min(self.config.average, (1 + self.progress.step) / (10 + self.progress.step))
         with torch.no_grad():
             torch._foreach_lerp_(self.average, [p.detach() for p in self.parameters], 1 - decay)
@@ -290,7 +237,8 @@ class Trainer:
         """The validation score of the averaged weights, at the best of the paper's thresholds."""
         live = [p.detach().clone() for p in self.parameters]
         self._use(self._evaluated())
-        proba = probabilities(predict_logits(self.model, self.valid))
+        self.model.eval()
+        proba = probabilities(predict_logits(laid_out(self.model, self.valid.n_nodes()), self.valid))
         self._use(live)
         truth = self.valid.truth(np.arange(len(self.valid))).numpy()
         rule = choose_paper_thresholds(truth, proba)[self.config.metric]
@@ -313,12 +261,12 @@ class Trainer:
         self._load(found)
         self.progress.step_backs = step_backs
         self.callback("step back", self.progress)
-        self._checkpoint()  # a run that is killed now must not learn at the old rate again
+        self._checkpoint()  # a run that is killed now must not resume at the old rate
 
     # What is saved, and how it comes back.
 
     def _begin_in(self, folder: Path, resume: bool) -> None:
-        """Go on from the newest good checkpoint of the folder, or make sure that there is no run to lose."""
+        """Continue from the newest good checkpoint of the folder, or make sure that there is no run to lose."""
         resume = resume or distributed.restarted()
         self._run_id = distributed.from_leader(self._identity() if self.team.leads else {})
         found, damaged = self._latest()
@@ -341,7 +289,7 @@ class Trainer:
                 )
         if self.team.leads:
             remove_checkpoints(folder)
-        # Written before the first step, so that a folder which cannot be written to is told at once.
+        # Written before the first step, so that a folder that cannot be written to is reported at once.
         self._checkpoint(needed=True)
 
     def _latest(self) -> tuple[Checkpoint | None, list[str]]:
@@ -352,7 +300,7 @@ class Trainer:
         return distributed.from_leader(found)
 
     def _checkpoint(self, needed: bool = False) -> None:
-        """Write the state; a full disk in mid-run is told and tried again later, for the run itself is well."""
+        """Write the state; a full disk during a run is reported and tried again later: the run itself goes on."""
         self._checkpoint_at = time.monotonic()
         if self.folder is None or not self.team.leads:
             return
@@ -394,3 +342,7 @@ class Trainer:
         more_time = self.progress.status == "time budget" and not 0 < budget <= self.progress.seconds
         if self.progress.status == "interrupted" or more_time:
             self.progress.status = "running"
+
+
+def _ignore(event: str, progress: Progress) -> None:
+    """Without a callback, nothing is reported."""

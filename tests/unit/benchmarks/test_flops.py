@@ -7,7 +7,7 @@ from bench.flops import attention_flops, forward_flops, training_flops
 from lampnet.config import ModelConfig
 from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
-from lampnet.model.label_edges import LabelGraph
+from lampnet.model.label_graph import LabelGraph
 from lampnet.model.lamp import LaMP
 
 

@@ -101,10 +101,10 @@ def test_a_single_network_is_validated_on_the_last_of_serially_correlated_rows()
     assert Config.preset("fast").training.folds == 0  # it is what happens by default
     model = fit(Splits(train=data), Config.preset("fast").updated(tiny), validation_fraction=0.2)
     np.testing.assert_array_equal(model.valid_truth, data.indicator()[320:])
-    assert len(networks_of(model.network)) == 1
+    assert len(model.network.networks) == 1
     shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
     model = fit(Splits(train=shuffled), Config.preset("fast").updated(tiny), validation_fraction=0.2)
-    assert len(networks_of(model.network)) == 5
+    assert len(model.network.networks) == 5
     alone = Config.preset("fast").updated({**tiny, "training.folds": 1})
     model = fit(Splits(train=shuffled), alone, validation_fraction=0.2)
     assert not np.array_equal(model.valid_truth, shuffled.indicator()[320:])

@@ -101,7 +101,7 @@ def test_an_edgeless_graph_hears_itself_only(words: Dataset) -> None:
 
 
 def test_labels_outside_the_candidates_heard_nothing(words: Dataset) -> None:
-    model = fitted(words, model__candidates=3)
+    model = fitted(words, model__shortlist=3)
     for e in explain(model, words, range(5)):
         assert e.listening.sum() == 3
         assert not e.to_input[:, :, ~e.listening].any()

@@ -13,7 +13,7 @@ from lampnet.data.splits import Splits
 from lampnet.explain.explanation import RowAttention, decision_rule
 from lampnet.explain.faithfulness import Check, _extra_bias, _with_cuts, _with_nodes, measure
 from lampnet.inference.predictor import FittedModel
-from lampnet.model.label_edges import LabelGraph
+from lampnet.model.label_graph import LabelGraph
 from lampnet.pipeline.fit import fit
 
 LABELS = 5
@@ -68,18 +68,18 @@ def test_cutting_messages_is_as_if_the_graph_had_no_such_edges(model: FittedMode
 
 def test_a_committee_that_hears_candidates_cuts_the_edges_that_were_asked_for(data: Dataset) -> None:
     settings = {"model.width": 16, "model.heads": 2, "training.epochs": 1, "training.threads": 1, "model.steps": 1,
-                "training.folds": 2, "model.candidates": 4, "model.base_learners": "linear"}  # fmt: skip
+                "training.folds": 2, "model.shortlist": 4, "model.base_learners": "linear"}  # fmt: skip
     committee = fit(Splits(train=data), Config.preset("fast").updated(settings))
     examples, row = committee.examples(data.rows), 7
     index = np.array([row])
     with torch.inference_mode():
-        output = committee.network(examples.nodes.batch(index), examples.base_batch(index), record=True)
+        output = committee.network(examples.nodes.batch(index), examples.base_batch(index), return_attention=True)
     before = RowAttention(output, 0, LABELS)
     listener, sources = 1, np.array([2, 3])
     bias = torch.zeros(1, 1, 4, 4)
     bias[0, 0, listener, torch.from_numpy(sources)] = torch.finfo(torch.float32).min
     with _extra_bias(committee, bias), torch.inference_mode():
-        output = committee.network(examples.nodes.batch(index), examples.base_batch(index), record=True)
+        output = committee.network(examples.nodes.batch(index), examples.base_batch(index), return_attention=True)
     after = RowAttention(output, 0, LABELS)
     label = int(before.own[listener])
     assert (before.heard(label)[sources] > 0).all()

@@ -8,10 +8,11 @@ from lampnet.config import ModelConfig
 from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
 from lampnet.errors import ConfigError
-from lampnet.model.kernels import int8 as quantise
-from lampnet.model.kernels.int8 import Int8Linear, for_prediction, quantised
-from lampnet.model.label_edges import LabelGraph
-from lampnet.model.lamp import LaMP
+from lampnet.model.build import build_network
+from lampnet.model.kernels import int8
+from lampnet.model.kernels.int8 import Int8Linear, check_int8_pays, quantised
+from lampnet.model.label_graph import LabelGraph
+from lampnet.model.stacked import StackedLaMP
 
 L, S, B, WORDS = 13, 7, 5, 30
 
@@ -25,10 +26,10 @@ class Words(Embedding):
         return self.vectors(batch.ids_BS), batch.present_BS, None
 
 
-def network(**settings: object) -> LaMP:
+def network(**settings: object) -> StackedLaMP:
     torch.manual_seed(0)
     config = ModelConfig(width=32, base_learners=(), feature_steps=1, **settings)  # type: ignore[arg-type]
-    return LaMP(config, L, Words(32), LabelGraph("full", None, L)).eval()
+    return build_network(config, Words(32), LabelGraph("full", None, L)).eval()
 
 
 def rows() -> NodeBatch:
@@ -58,28 +59,12 @@ def test_the_int8_network_is_near_the_float_one_and_leaves_it_alone(norm: str) -
 
 
 def test_int8_is_refused_where_it_is_not_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantise, "int8_gain", lambda width: 0.83)
+    monkeypatch.setattr(int8, "int8_gain", lambda width: 0.83)
     with pytest.raises(ConfigError, match=r"int8 is refused: at width 32 .* 0\.83x"):
-        for_prediction(network(), "int8")
-
-
-def test_int8_is_used_where_it_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quantise, "int8_gain", lambda width: 1.8)
-    model = network()
-    ready = for_prediction(model, "int8", candidates=4)
-    with torch.inference_mode():
-        output = ready(rows())
-    assert output.candidates is not None
-    assert output.candidates.shape == (B, 4)
-    assert model.candidates == 0
+        check_int8_pays(32)
+    monkeypatch.setattr(int8, "int8_gain", lambda width: 1.8)
+    check_int8_pays(32)
 
 
 def test_the_gain_is_a_measured_positive_number() -> None:
-    assert quantise.int8_gain(32, rounds=2) > 0
-
-
-def test_unknown_ways_are_refused() -> None:
-    with pytest.raises(ConfigError, match="float32, int8"):
-        for_prediction(network(), "int4")
-    with pytest.raises(ConfigError, match="at least 0"):
-        for_prediction(network(), candidates=-1)
+    assert int8.int8_gain(32, rounds=2) > 0

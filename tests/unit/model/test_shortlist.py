@@ -1,4 +1,4 @@
-"""Candidate message passing: exact with all labels, the first opinion for those left out."""
+"""Messages among a shortlist: exact with all labels, the initial logits for those left out."""
 
 import pytest
 import torch
@@ -7,8 +7,10 @@ from torch import Tensor, nn
 from lampnet.config import ModelConfig
 from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
-from lampnet.model.label_edges import LabelGraph
-from lampnet.model.lamp import LaMP
+from lampnet.model.build import build_network
+from lampnet.model.label_graph import LabelGraph
+from lampnet.model.lamp import LabelInput
+from lampnet.model.stacked import StackedLaMP
 
 L, S, B, WORDS = 13, 7, 5, 30
 
@@ -22,10 +24,10 @@ class Words(Embedding):
         return self.vectors(batch.ids_BS), batch.present_BS, None
 
 
-def network(candidates: int, base_learners: tuple[str, ...]) -> LaMP:
+def network(shortlist: int, base_learners: tuple[str, ...]) -> StackedLaMP:
     torch.manual_seed(0)
-    config = ModelConfig(width=16, base_learners=base_learners, candidates=candidates)
-    model = LaMP(config, L, Words(16), LabelGraph("full", None, L))
+    config = ModelConfig(width=16, base_learners=base_learners, shortlist=shortlist)
+    model = build_network(config, Words(16), LabelGraph("full", None, L))
     assert model.bias is not None
     nn.init.normal_(model.bias)
     return model.eval()
@@ -40,9 +42,9 @@ def rows() -> tuple[NodeBatch, Tensor]:
 
 
 @pytest.mark.parametrize("base_learners", [(), ("linear",)])
-def test_all_labels_as_candidates_are_the_full_model(base_learners: tuple[str, ...]) -> None:
+def test_a_shortlist_of_all_labels_is_the_full_model(base_learners: tuple[str, ...]) -> None:
     batch, g = rows()
-    given = g if base_learners else None
+    given = LabelInput(g if base_learners else None)
     full = network(0, base_learners)
     every = network(L, base_learners)
     every.load_state_dict(full.state_dict(), strict=False)
@@ -53,16 +55,16 @@ def test_all_labels_as_candidates_are_the_full_model(base_learners: tuple[str, .
 
 @pytest.mark.parametrize("base_learners", [(), ("linear",)])
 @pytest.mark.parametrize("trained_with", [0, 4])
-def test_labels_left_out_keep_their_first_opinion(base_learners: tuple[str, ...], trained_with: int) -> None:
+def test_labels_left_out_keep_their_initial_logits(base_learners: tuple[str, ...], trained_with: int) -> None:
     batch, g = rows()
     model = network(trained_with, base_learners)
-    model.candidates = 4
+    model.shortlist = 4
     with torch.no_grad():
-        output = model(batch, g if base_learners else None)
-    assert output.candidates is not None
+        output = model(batch, LabelInput(g if base_learners else None))
+    assert output.shortlist is not None
     assert output.initial is not None
-    assert output.candidates.shape == (B, 4)
-    chosen = torch.zeros(B, L, dtype=torch.bool).scatter(1, output.candidates, True)
+    assert output.shortlist.shape == (B, 4)
+    chosen = torch.zeros(B, L, dtype=torch.bool).scatter(1, output.shortlist, True)
     assert (
         output.initial[chosen].view(B, 4).min(1).values >= output.initial.masked_fill(chosen, -99).max(1).values
     ).all()
@@ -72,37 +74,39 @@ def test_labels_left_out_keep_their_first_opinion(base_learners: tuple[str, ...]
 
 
 @pytest.mark.parametrize("base_learners", [(), ("linear",)])
-def test_a_candidate_hears_exactly_the_other_candidates(base_learners: tuple[str, ...]) -> None:
-    """A network of the chosen labels alone says the same of them."""
+def test_a_label_on_the_shortlist_receives_from_exactly_the_others_on_it(base_learners: tuple[str, ...]) -> None:
+    """A network of the shortlist alone gives the same logits."""
     batch, g = rows()
     model = network(4, base_learners)
     with torch.no_grad():
-        output = model(batch, g if base_learners else None)
-        assert output.candidates is not None
-        for row, chosen in enumerate(output.candidates):
-            small = LaMP(
-                ModelConfig(width=16, base_learners=base_learners), 4, model.embedding, LabelGraph("full", None, 4)
-            ).eval()
+        output = model(batch, LabelInput(g if base_learners else None))
+        assert output.shortlist is not None
+        for row, chosen in enumerate(output.shortlist):
+            config = ModelConfig(width=16, base_learners=base_learners)
+            small = build_network(config, model.embedding, LabelGraph("full", None, 4)).eval()
             state = {k: v for k, v in model.state_dict().items() if k != "initial_gate"}
             for name in ("W_y", "bias", "stacking_weight"):
                 if name in state:
                     state[name] = state[name][chosen]
             small.load_state_dict(state)
             one = NodeBatch(present_BS=batch.present_BS[row : row + 1], ids_BS=batch.ids_BS[row : row + 1])
-            alone = small(one, g[row : row + 1, chosen] if base_learners else None).stages[-1][0]
+            given = LabelInput(g[row : row + 1, chosen] if base_learners else None)
+            alone = small(one, given).stages[-1][0]
             torch.testing.assert_close(output.stages[-1][row, chosen], alone, rtol=1e-4, atol=1e-5)
 
 
-def test_true_labels_stay_candidates_in_training() -> None:
+def test_forced_labels_are_on_the_shortlist() -> None:
+    """The members of an ensemble agree on one shortlist in this way."""
     batch, g = rows()
-    model = network(3, ("linear",)).train()
+    model = network(3, ("linear",))
     worst = torch.zeros(B, L, dtype=torch.bool).scatter(1, g.squeeze(-1).argmin(1, keepdim=True), True)
-    output = model(batch, g * 50, forced_BL=worst)
-    assert output.candidates is not None
-    assert (output.candidates.unsqueeze(-1) == g.squeeze(-1).argmin(1)[:, None, None]).any(1).all()
+    with torch.no_grad():
+        output = model(batch, LabelInput(g * 50, forced_BL=worst))
+    assert output.shortlist is not None
+    assert (output.shortlist.unsqueeze(-1) == g.squeeze(-1).argmin(1)[:, None, None]).any(1).all()
 
 
-def test_every_weight_learns_with_candidates() -> None:
+def test_every_weight_learns_with_a_shortlist() -> None:
     batch, _ = rows()
     model = network(6, ()).train()
     output = model(batch)

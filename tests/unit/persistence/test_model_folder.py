@@ -33,7 +33,7 @@ from lampnet.pipeline.fit import fit
     [
         {"label_graph": "cooccurrence"},
         {"model.base_learners": "linear,knn,forest"},
-        {"model.base_learners": "none", "model.feature_steps": 1, "label_graph": "edgeless", "model.candidates": 2},
+        {"model.base_learners": "none", "model.feature_steps": 1, "label_graph": "edgeless", "model.shortlist": 2},
         {"training.folds": 1},
     ],
 )

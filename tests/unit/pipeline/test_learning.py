@@ -14,7 +14,7 @@ from lampnet.encoders.nodes import NodeRows
 from lampnet.encoders.wordset import WordVectors
 from lampnet.evaluation.metrics import example_f1
 from lampnet.inference.examples import Examples
-from lampnet.model.label_edges import LabelGraph
+from lampnet.model.label_graph import LabelGraph
 from lampnet.model.lamp import LaMP
 from lampnet.pipeline.fit import fit
 from lampnet.training.trainer import Progress, Trainer

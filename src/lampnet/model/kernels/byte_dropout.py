@@ -1,8 +1,8 @@
 """Dropout that does not wait for its random numbers.
 
-Torch draws one Mersenne-Twister number an element on one thread, a quarter of a training step at
-these sizes. Here eight decisions come from each 64-bit word of a SFC64 stream, so a chance is
-rounded to a multiple of 1/256; training begins a stream of its own for every step.
+Torch draws one Mersenne-Twister number per element on one thread, a quarter of a training step at these sizes.
+Here eight decisions come from each 64-bit word of a SFC64 stream, so a chance is rounded to a multiple of 1/256;
+training begins a stream of its own for every step.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from lampnet.model.lamp import Residual
 from lampnet.runtime.random_bytes import RandomBytes
 
 
 class _AddDropped(torch.autograd.Function):
-    """v + x * bits * scale, remembering one byte an element instead of four."""
+    """v + x * bits * scale, keeping one byte per element for the backward pass instead of four."""
 
     @staticmethod
     def forward(ctx: Any, v: Tensor, x: Tensor, bits: Tensor, scale: float) -> Tensor:
@@ -30,24 +31,20 @@ class _AddDropped(torch.autograd.Function):
         return grads[0].sum_to_size(ctx.shape), bits.to(grads[0].dtype).mul_(grads[0]).mul_(ctx.scale), None, None
 
 
-class ByteDropout(nn.Module):
-    """Dropout whose decisions come from a shared `RandomBytes` stream.
+class ByteResidual(Residual):
+    """v + dropout(x), its decisions from a `RandomBytes` stream.
 
-    >>> drop = ByteDropout(0.5, RandomBytes(0))
-    >>> drop.eval()(torch.ones(4))
+    >>> residual = ByteResidual(0.5, RandomBytes(0))
+    >>> residual.eval()(torch.zeros(4), torch.ones(4))
     tensor([1., 1., 1., 1.])
     """
 
     def __init__(self, chance: float, random: RandomBytes) -> None:
-        super().__init__()
-        self.chance = chance
+        super().__init__(chance)
         self.random = random
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.added(x.new_zeros(()), x)
-
-    def added(self, v: Tensor, x: Tensor) -> Tensor:
-        """v + dropout(x); `x` must be a fresh result: it is overwritten where nothing needs it again."""
+    def forward(self, v: Tensor, x: Tensor) -> Tensor:
+        """`x` must be a fresh result: it is overwritten where nothing needs it again."""
         threshold = round(self.chance * 256)
         if self.training and threshold:
             if v.dtype != x.dtype:  # mixed precision: the sum keeps the state's precision

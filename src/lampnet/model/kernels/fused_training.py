@@ -1,68 +1,118 @@
-"""One MPNN of `model` in training as a single operation, its way back written by hand.
+"""One MPNN in training as a single operation, its backward pass written by hand.
 
 The equations and the numbers are those of `MessagePassing`; what is saved are passes over memory:
 gradients of joined matrices are written where they belong, sums and masks are made in place, and
-scores stay near the cache, a row of the batch at a time.
+scores stay near the cache, one row of the batch at a time.
 
-Axes as in `model`.
+Axes as in `lamp.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import linear, scaled_dot_product_attention
 
-from lampnet.model.neighbourhood import Neighbours
+from lampnet.model.kernels.byte_dropout import ByteResidual
+from lampnet.model.kernels.swap import Network, block_as, with_blocks
+from lampnet.model.lamp import MessagePassing, split_heads
+from lampnet.model.neighbourhood import Neighbourhood
+from lampnet.runtime.random_bytes import RandomBytes
 
-if TYPE_CHECKING:
-    from lampnet.model.lamp import MessagePassing
+# One row's pairs (R * S): below, one call per row costs more than it saves; above, its scores leave the cache.
+MIN_PAIRS, MAX_PAIRS = 4_000, 60_000
+#: what the hand-written backward pass calls; a torch release that lacks one of them trains by autograd
+_PRIVATE_OPERATORS = (
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_flash_attention_for_cpu_backward",
+    "native_layer_norm_backward",
+    "threshold_backward",
+)
 
-# One row's pairs (R * S): below, a call a row costs more than it saves; above, its scores leave the cache.
-FEWEST_PAIRS, MOST_PAIRS = 4_000, 60_000
+
+def with_training_kernels(network: Network, random: RandomBytes) -> Network:
+    """A copy of the network that trains faster, sharing its weights; dropout is drawn from `random`."""
+
+    def make(name: str, step: int, block: MessagePassing) -> MessagePassing:
+        made = block_as(FusedMessagePassing if type(block) is MessagePassing else type(block), block)
+        made._modules["residual"] = ByteResidual(block.residual.chance, random)
+        return made
+
+    return with_blocks(network, make)
 
 
-def fused(module: MessagePassing, v: Tensor, sources: Tensor | None, neighbours: Neighbours) -> Tensor | None:
-    """The new states, or None where this file does not know the way (the model's own lines do)."""
-    typed = module.edge_key is not None and neighbours.edge_types is not None
-    strange = neighbours.record or neighbours.self_loops_only or neighbours.graph is not None or typed
-    if strange or not module.pre_norm or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
-        return None
-    rows, receivers, width = (v if sources is None else sources).shape[0], v.shape[1], v.shape[2]
-    pairs = receivers * (v if sources is None else sources).shape[1]
-    by_row = FEWEST_PAIRS <= pairs <= MOST_PAIRS and (neighbours.bias is None or neighbours.lengths is not None)
-    if not by_row and neighbours.empty_rows is not None:
-        return None
-    drop = module.drop
-    threshold = round(drop.chance * 256) if drop.training else 0
-    shape = (rows, receivers, width)
-    bits = [drop.random.kept_bits(shape, drop.chance) if threshold else None for _ in range(2)]
-    plan = Plan(
-        heads=module.heads,
-        score_scale=module.scale,
-        kept_scale=256 / (256 - threshold),
-        by_row=by_row,
-        lengths=neighbours.lengths,
-        bias=None if by_row or neighbours.bias is None else neighbours.bias.to(v.dtype),
-        eps=module.message_norm.eps,
-    )
-    # Torch gives `apply` no types.
-    result: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
-        plan, v, sources, *bits,
-        module.W_q.weight, module.W_u.weight, module.W_v.weight, module.W_c.weight,
-        module.W_r.weight, module.W_r.bias, module.W_b.weight, module.W_b.bias,
-        module.message_norm.weight, module.message_norm.bias, module.update_norm.weight, module.update_norm.bias,
-    )  # fmt: skip
-    return result
+class FusedMessagePassing(MessagePassing):
+    """One MPNN as a single autograd operation; by torch's fused attention where that does not apply."""
+
+    residual: ByteResidual
+
+    def forward(self, v: Tensor, sources: Tensor | None, neighbourhood: Neighbourhood) -> tuple[Tensor, Tensor | None]:
+        if not self.pre_norm or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not _available():
+            return super().forward(v, sources, neighbourhood)
+        rows, receivers, width = (v if sources is None else sources).shape[0], v.shape[1], v.shape[2]
+        pairs = receivers * (v if sources is None else sources).shape[1]
+        by_row = MIN_PAIRS <= pairs <= MAX_PAIRS and (neighbourhood.bias is None or neighbourhood.lengths is not None)
+        if not by_row and neighbourhood.empty_rows is not None:
+            return super().forward(v, sources, neighbourhood)
+        drop = self.residual
+        threshold = round(drop.chance * 256) if drop.training else 0
+        shape = (rows, receivers, width)
+        bits = [drop.random.kept_bits(shape, drop.chance) if threshold else None for _ in range(2)]
+        plan = Plan(
+            heads=self.heads,
+            score_scale=self.scale,
+            kept_scale=256 / (256 - threshold),
+            by_row=by_row,
+            lengths=neighbourhood.lengths,
+            bias=None if by_row or neighbourhood.bias is None else neighbourhood.bias.to(v.dtype),
+            eps=self.message_norm.eps,
+        )
+        # Torch gives `apply` no types.
+        result: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
+            plan, v, sources, *bits,
+            self.W_q.weight, self.W_u.weight, self.W_v.weight, self.W_c.weight,
+            self.W_r.weight, self.W_r.bias, self.W_b.weight, self.W_b.bias,
+            self.message_norm.weight, self.message_norm.bias, self.update_norm.weight, self.update_norm.bias,
+        )  # fmt: skip
+        return result, None
+
+    def project(self, v: Tensor, sources: Tensor) -> tuple[Tensor, ...]:
+        """Matrices that meet the same vectors are one product."""
+        W_q = self.W_q.weight * self.scale
+        if sources is v:
+            return linear(v, torch.cat([W_q, self.W_u.weight, self.W_v.weight])).chunk(3, dim=-1)
+        u, v_j = linear(sources, torch.cat([self.W_u.weight, self.W_v.weight])).chunk(2, dim=-1)
+        return linear(v, W_q), u, v_j
+
+    def attend(
+        self, q_BHRC: Tensor, u_BHSC: Tensor, v_BHSC: Tensor, neighbourhood: Neighbourhood
+    ) -> tuple[Tensor, Tensor | None]:
+        """Equations 3, 5 and 6 at once: no score leaves the cache, and no attention weight is kept."""
+        bias = None if neighbourhood.bias is None else neighbourhood.bias.to(q_BHRC.dtype)
+        q_BHRC = q_BHRC.expand(u_BHSC.shape[0], -1, -1, -1)
+        return scaled_dot_product_attention(q_BHRC, u_BHSC, v_BHSC, bias, scale=1.0), None
+
+    def update(self, m: Tensor) -> Tensor:
+        update: Tensor = self.W_b(torch.relu_(self.W_r(m)))
+        return update
+
+
+@cache
+def _available() -> bool:
+    """Whether this torch release has the private operators of the backward pass."""
+    named = all(hasattr(torch.ops.aten, name) for name in _PRIVATE_OPERATORS)
+    return named and hasattr(torch, "_softmax_backward_data")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What does not change on the way: see `MessagePassing` and `Neighbours`.
+    """The constants of one operation: see `MessagePassing` and `Neighbourhood`.
 
-    by_row   attention a row of the batch at a time, by its own length; else the fused kernel of torch, with a bias
+    by_row   attention one row of the batch at a time, by its own length; else the fused kernel of torch, with a bias
     """
 
     heads: int
@@ -125,8 +175,8 @@ class _Fused(torch.autograd.Function):
         pull = _masked(d_m, bits_m).view(-1, d)
         d_W_c = (pull.T @ heads.reshape(-1, d)).mul_(scale)
         d_heads = (pull @ (W_c * scale)).view_as(m)
-        way = _attend_by_row_back if plan.by_row else _attend_back
-        d_all, d_q, d_uv = way(plan, d_heads, q, u, v_j, heads, kept, sources is None)
+        attend_back = _attend_by_row_back if plan.by_row else _attend_back
+        d_all, d_q, d_uv = attend_back(plan, d_heads, q, u, v_j, heads, kept, sources is None)
         W_q_scaled = W_q * plan.score_scale
         d_senders = None
         if d_all is not None:
@@ -161,14 +211,9 @@ def _masked(x: Tensor, bits: Tensor | None) -> Tensor:
     return x.contiguous() if bits is None else bits.to(x.dtype).mul_(x)
 
 
-def _by_head(x: Tensor, heads: int) -> Tensor:
-    """..., N, D -> ..., H, N, C; a view."""
-    return x.view(*x.shape[:-1], heads, -1).transpose(-3, -2)
-
-
 def _attend(plan: Plan, q: Tensor, u: Tensor, v_j: Tensor) -> tuple[Tensor, Tensor]:
-    """Equations 3, 5 and 6 by torch's kernel, which recomputes the weights on the way back."""
-    q, u, v_j = (_by_head(x, plan.heads) for x in (q.expand(len(u), -1, -1), u, v_j))
+    """Equations 3, 5 and 6 by torch's kernel, which recomputes the weights in the backward pass."""
+    q, u, v_j = (split_heads(x, plan.heads) for x in (q.expand(len(u), -1, -1), u, v_j))
     heads, total = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         q, u, v_j, 0.0, False, attn_mask=plan.bias, scale=1.0
     )
@@ -179,7 +224,7 @@ def _attend_back(
     plan: Plan, pull: Tensor, q: Tensor, u: Tensor, v_j: Tensor, heads: Tensor, kept: list[Tensor], together: bool
 ) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
     shared = len(q) == 1
-    parts = (_by_head(x, plan.heads) for x in (pull, q.expand(len(u), -1, -1), u, v_j, heads))
+    parts = (split_heads(x, plan.heads) for x in (pull, q.expand(len(u), -1, -1), u, v_j, heads))
     found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
         *parts, kept[0], 0.0, False, attn_mask=plan.bias, scale=1.0
     )
@@ -190,7 +235,7 @@ def _attend_back(
 
 
 def _attend_by_row(plan: Plan, q: Tensor, u: Tensor, v_j: Tensor) -> tuple[Tensor, Tensor]:
-    """The same, a row at a time; the weights of all rows are kept, one after the other."""
+    """The same, one row at a time; the weights of all rows are kept, one after the other."""
     B, S, R, H = len(u), u.shape[1], q.shape[1], plan.heads
     lengths = plan.lengths or [S] * B
     heads = u.new_empty(B, R, q.shape[2])
@@ -242,10 +287,10 @@ def _attend_by_row_back(
         else:
             summed.baddbmm_(d_alpha_HRS, u_HSC[:, :n])
     if summed is not None:
-        _by_head(to_q, H)[0].copy_(summed)
+        split_heads(to_q, H)[0].copy_(summed)
     return d_all, d_q, d_uv
 
 
 def _rows(x: Tensor, rows: int, heads: int) -> tuple[Tensor, ...]:
     """Each row of (B, N, D), or of (1, N, D) shared by all, as a view (H, N, C)."""
-    return _by_head(x.expand(rows, -1, -1), heads).unbind(0)
+    return split_heads(x.expand(rows, -1, -1), heads).unbind(0)

@@ -1,12 +1,11 @@
-"""Prediction with 8-bit products, where this processor is really faster with them.
+"""Prediction with 8-bit products, where this processor is faster with them.
 
-Weights become int8 with one scale an output, activations are scaled a tensor at a time when they
-arrive. Scores, softmax, layer norms, residual sums, evidence and readout stay in float32.
+Weights become int8 with one scale per output; activations are scaled as a whole when they arrive. Scores,
+softmax, layer norms, residual sums, base logits and readout stay in float32.
 """
 
 from __future__ import annotations
 
-import copy
 import time
 import warnings
 from typing import Any
@@ -15,10 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.errors import ConfigError
-from lampnet.model.kernels.prediction_layout import PredictionMessagePassing, prepared
-from lampnet.model.lamp import LaMP
+from lampnet.model.kernels.prediction_layout import PredictionMessagePassing, laid_out
+from lampnet.model.kernels.swap import Network
 
-PRECISIONS = ("float32", "int8")
 #: int8 is refused unless its products are at least this much faster than those of float32
 WORTH_IT = 1.15
 _PROBE_ROWS = 2048
@@ -49,16 +47,16 @@ class Int8Linear(nn.Module):
 class Int8MessagePassing(PredictionMessagePassing):
     """The same MPNN with int8 products."""
 
-    asks: Int8Linear
-    sends: Int8Linear
-    both: Int8Linear
+    to_q: Int8Linear
+    to_uv: Int8Linear
+    to_quv: Int8Linear
 
     def _lay_out(self) -> None:
         W_q, W_u, W_v = self.W_q.weight * self.scale, self.W_u.weight, self.W_v.weight
         self.W_uv = torch.cat([W_u, W_v])
-        self.asks = Int8Linear(W_q)
-        self.sends = Int8Linear(self.W_uv)
-        self.both = Int8Linear(torch.cat([W_q, W_u, W_v]))
+        self.to_q = Int8Linear(W_q)
+        self.to_uv = Int8Linear(self.W_uv)
+        self.to_quv = Int8Linear(torch.cat([W_q, W_u, W_v]))
         self.add_module("W_v", Int8Linear(W_v))
         self.add_module("W_c", Int8Linear(self.W_c.weight))
         self.add_module("W_r", Int8Linear(self.W_r.weight, self.W_r.bias, relu=True))
@@ -68,75 +66,37 @@ class Int8MessagePassing(PredictionMessagePassing):
         normed: Tensor = norm(v)
         return normed
 
-    def _sent(self, asked: Tensor, sources: Tensor | None) -> tuple[Tensor, ...]:
+    def _projected(self, x: Tensor, sources: Tensor | None) -> tuple[Tensor, ...]:
         if sources is None:
-            return tuple(self.both(asked).chunk(3, dim=-1))
-        known = self.sends(sources) if self.own_senders is None else sources[..., self.own_senders]
-        return self.asks(asked), *known.chunk(2, dim=-1)
+            return tuple(self.to_quv(x).chunk(3, dim=-1))
+        known = self.to_uv(sources) if self.own_sources is None else sources[..., self.own_sources]
+        return self.to_q(x), *known.chunk(2, dim=-1)
 
     def _collected(self, v: Tensor, heads: Tensor) -> Tensor:
         collected: Tensor = self.W_c(heads).add_(v)
         return collected
 
     def _updated(self, m: Tensor, seen: Tensor) -> Tensor:
-        return self._update(seen).add_(m)
-
-    # Where weights are asked for, the messages are written out by the model's own lines.
-
-    def _projected(self, v: Tensor, sources: Tensor) -> tuple[Tensor, ...]:
-        return self._sent(v, None if sources is v else sources)
-
-    def _update(self, m: Tensor) -> Tensor:
-        update: Tensor = self.W_b(self.W_r(m))
-        return update
+        update: Tensor = self.W_b(self.W_r(seen))
+        return update.add_(m)
 
 
-def for_prediction(model: LaMP, precision: str = "float32", candidates: int | None = None) -> LaMP:
-    """A trained network made ready to predict.
+def quantised(network: Network, n_nodes: int = 0) -> Network:
+    """A copy of the network that predicts with int8 products; embedding and readout stay as they are.
 
-    Parameters
-    ----------
-    model : the trained network, left as it is
-    precision : "float32", or "int8" for 8-bit products
-    candidates : only this many promising labels a row exchange messages; 0 for all, None as trained
-
-    Raises
-    ------
-    ConfigError
-        where int8 is not known, or not faster on this processor, saying by how much
+    Where many nodes will be predicted from, keys and values of words are computed once, in float32.
     """
-    if precision not in PRECISIONS:
-        raise ConfigError(f"precision {precision!r} is not one of {', '.join(PRECISIONS)}")
-    if candidates is not None and candidates < 0:
-        raise ConfigError(f"candidates={candidates} must be at least 0; 0 lets all labels take part")
-    learned = model.config.candidates
-    if candidates is not None and 0 < learned < model.n_labels and not 0 < candidates <= learned:
-        # Messages among many more labels than it ever heard drown what a network has learned.
+    return laid_out(network, n_nodes, Int8MessagePassing)
+
+
+def check_int8_pays(width: int) -> None:
+    """Refuse int8 where its products are hardly faster than those of float32 on this processor."""
+    gain = int8_gain(width)
+    if gain < WORTH_IT:
         raise ConfigError(
-            f"candidates={candidates} came to a network that learned with {learned} labels a row; give 1 to {learned}, "
-            "or train with model.candidates=0 to let all labels take part"
+            f"int8 is refused: at width {width} this processor's int8 products run at {gain:.2f}x the "
+            f"speed of float32 (at least {WORTH_IT:.2f}x is worth the lost digits); use --precision float32"
         )
-    if precision == "int8":
-        gain = int8_gain(model.config.width)
-        if gain < WORTH_IT:
-            raise ConfigError(
-                f"int8 is refused: at width {model.config.width} this processor's int8 products run at {gain:.2f}x the "
-                f"speed of float32 (at least {WORTH_IT:.2f}x is worth the lost digits); use --precision float32"
-            )
-        model = quantised(model)
-    elif candidates is not None:
-        model = copy.copy(model)
-    if candidates is not None:
-        model.candidates = candidates
-    return model.eval()
-
-
-def quantised(model: LaMP, nodes: int = 0) -> LaMP:
-    """A copy of the network that predicts with int8 products; the embedding and the readout stay as they are.
-
-    Where many `nodes` will be predicted from, keys and values of words are computed once, in float32.
-    """
-    return prepared(model, nodes, Int8MessagePassing).eval()
 
 
 def int8_gain(width: int, rounds: int = 9) -> float:

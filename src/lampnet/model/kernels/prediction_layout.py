@@ -1,16 +1,14 @@
-"""A trained network laid out for prediction: the equations of `model` with fewer passes over memory.
+"""A trained network laid out for prediction: the equations of `lamp.py` with fewer passes over memory.
 
-What is done once: the scale and shift of a layer norm go into the product behind it, matrices that
-meet the same vectors are one, and where nodes are plain words their keys and values are looked up
-instead of computed. What is done a batch: rows of one length attend without a mask, and residual
-sums are made by the products, in place.
+Done once: the scale and shift of a layer norm go into the product behind it, matrices that meet the same vectors
+are one, and where nodes are plain words their keys and values are looked up instead of computed. Done for each
+batch: rows of one length attend without a mask, and residual sums are made by the products, in place.
 
-Axes as in `model`. The numbers differ from the model's by rounding only.
+Axes as in `lamp.py`. The numbers differ from the network's by rounding only.
 """
 
 from __future__ import annotations
 
-import copy
 from itertools import groupby
 from typing import cast
 
@@ -18,18 +16,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
-from lampnet.model.lamp import LaMP, MessagePassing
-from lampnet.model.neighbourhood import Neighbours
+from lampnet.encoders.nodes import NodeBatch
+from lampnet.encoders.wordset import WordVectors
+from lampnet.model.kernels.swap import Network, block_as, with_blocks
+from lampnet.model.lamp import MessagePassing, split_heads
+from lampnet.model.neighbourhood import Neighbourhood
+from lampnet.model.stacked import StackedLaMP
 
 #: rows of one length attend by themselves, without a mask, where each such call has this many products to do
 RUN_WORK = 2_000_000
+#: keys and values of all words are kept where they take at most this many numbers
+TABLE_NUMBERS = 64_000_000
 
 
 class PredictionMessagePassing(MessagePassing):
     """One MPNN with its matrices laid out; `overwrites` allows its states to be changed in place."""
 
     overwrites: bool
-    own_senders: slice | None
+    own_sources: slice | None
     W_quv: Tensor
     b_quv: Tensor | None
     W_uv: Tensor
@@ -37,14 +41,11 @@ class PredictionMessagePassing(MessagePassing):
     b_hidden: Tensor
 
     @classmethod
-    def of(cls, module: MessagePassing, overwrites: bool) -> PredictionMessagePassing:
-        """A trained MPNN, its own modules shared, its layouts made."""
-        made = cls.__new__(cls)
-        nn.Module.__init__(made)
-        made.__dict__.update({k: v for k, v in module.__dict__.items() if not k.startswith("_")})
-        made._modules, made._parameters = dict(module._modules), dict(module._parameters)
+    def of(cls, block: MessagePassing, overwrites: bool) -> PredictionMessagePassing:
+        """A trained MPNN, its weights shared, its layouts made."""
+        made = block_as(cls, block)
         made.training = False
-        made.overwrites, made.own_senders = overwrites, None
+        made.overwrites, made.own_sources = overwrites, None
         with torch.no_grad():
             made._lay_out()
         return made
@@ -60,13 +61,9 @@ class PredictionMessagePassing(MessagePassing):
             g, b = self.update_norm.weight, self.update_norm.bias
             self.W_hidden, self.b_hidden = W_r * g, W_r @ b + self.W_r.bias
 
-    def forward(self, v: Tensor, sources: Tensor | None, neighbours: Neighbours) -> tuple[Tensor, Tensor | None]:
-        """As the model's; v may be overwritten."""
-        typed = self.edge_key is not None and neighbours.edge_types is not None
-        if neighbours.record or neighbours.self_loops_only or neighbours.graph is not None or typed:
-            assert self.own_senders is None, "a network whose words are looked up keeps no attention weights"
-            return super().forward(v, sources, neighbours)
-        heads = self._heads(v, sources, neighbours)
+    def forward(self, v: Tensor, sources: Tensor | None, neighbourhood: Neighbourhood) -> tuple[Tensor, Tensor | None]:
+        """As `MessagePassing.forward`, but v may be overwritten and no attention weight is kept."""
+        heads = self._heads(v, sources, neighbourhood)
         if self.pre_norm:
             m = self._collected(v, heads)
             return self._updated(m, self._normed(m, self.update_norm)), None
@@ -77,35 +74,35 @@ class PredictionMessagePassing(MessagePassing):
         """The layer norm without its scale and shift: they are in the next product."""
         return layer_norm(v, norm.normalized_shape, None, None, norm.eps)
 
-    def _heads(self, v: Tensor, sources: Tensor | None, neighbours: Neighbours) -> Tensor:
-        """The sum over neighbours j of alpha_ij W_v v_j, all heads side by side, (B, R, D)."""
-        asked = self._normed(v, self.message_norm) if self.pre_norm else v
-        q, u, v_j = (x.view(*x.shape[:-1], self.heads, -1).transpose(1, 2) for x in self._sent(asked, sources))
-        runs = [(length, len(list(rows))) for length, rows in groupby(neighbours.lengths or ())]
+    def _heads(self, v: Tensor, sources: Tensor | None, neighbourhood: Neighbourhood) -> Tensor:
+        """The sum over neighbourhood j of alpha_ij W_v v_j, all heads side by side, (B, R, D)."""
+        x = self._normed(v, self.message_norm) if self.pre_norm else v
+        q, u, v_j = (split_heads(part, self.heads) for part in self._projected(x, sources))
+        runs = [(length, len(list(rows))) for length, rows in groupby(neighbourhood.lengths or ())]
         if not runs or len(runs) * RUN_WORK > u.numel() * q.shape[2]:
-            bias = None if neighbours.bias is None else neighbours.bias.to(q.dtype)
+            bias = None if neighbourhood.bias is None else neighbourhood.bias.to(q.dtype)
             heads = _attended(q, u, v_j, bias)
-            return heads if neighbours.empty_rows is None else heads.masked_fill_(neighbours.empty_rows, 0.0)
+            return heads if neighbourhood.empty_rows is None else heads.masked_fill_(neighbourhood.empty_rows, 0.0)
         parts, first = [], 0
         for length, rows in runs:
             last = first + rows
             mine = slice(first, last)
-            asking = q if q.shape[0] == 1 else q[mine]
+            queries = q if q.shape[0] == 1 else q[mine]
             if length:
-                parts.append(_attended(asking, u[mine, :, :length], v_j[mine, :, :length], None))
+                parts.append(_attended(queries, u[mine, :, :length], v_j[mine, :, :length], None))
             else:  # empty_rows sends
                 parts.append(v.new_zeros(last - first, q.shape[2], v.shape[-1]))
             first = last
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
-    def _sent(self, asked: Tensor, sources: Tensor | None) -> tuple[Tensor, ...]:
+    def _projected(self, x: Tensor, sources: Tensor | None) -> tuple[Tensor, ...]:
         """q of the receivers, u and v of the sources."""
-        d = asked.shape[-1]
+        d = x.shape[-1]
         if sources is None:
-            return linear(asked, self.W_quv, self.b_quv).chunk(3, dim=-1)
-        known = linear(sources, self.W_uv) if self.own_senders is None else sources[..., self.own_senders]
+            return linear(x, self.W_quv, self.b_quv).chunk(3, dim=-1)
+        known = linear(sources, self.W_uv) if self.own_sources is None else sources[..., self.own_sources]
         b_q = None if self.b_quv is None else self.b_quv[:d]
-        return linear(asked, self.W_quv[:d], b_q), *known.chunk(2, dim=-1)
+        return linear(x, self.W_quv[:d], b_q), *known.chunk(2, dim=-1)
 
     def _collected(self, v: Tensor, heads: Tensor) -> Tensor:
         """v + W_c heads."""
@@ -122,44 +119,57 @@ class PredictionMessagePassing(MessagePassing):
         return m
 
 
+class ProjectedWords(nn.Module):
+    """W^x for prediction: of every word, the keys and values that each MPNN_xy would compute, side by side."""
+
+    def __init__(self, embedding: WordVectors, blocks: list[PredictionMessagePassing]) -> None:
+        super().__init__()
+        with torch.no_grad():
+            self.table = torch.cat([linear(embedding.vectors.weight, block.W_uv) for block in blocks], dim=1)
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, None]:
+        assert batch.ids_BS is not None
+        assert batch.values_BS is not None
+        sent = torch.nn.functional.embedding(batch.ids_BS, self.table)
+        return sent.mul_(batch.values_BS.unsqueeze(-1)), batch.present_BS, None
+
+
 def _attended(q_BHRC: Tensor, u_BHSC: Tensor, v_BHSC: Tensor, bias: Tensor | None) -> Tensor:
     q_BHRC = q_BHRC.expand(u_BHSC.shape[0], -1, -1, -1)
     return scaled_dot_product_attention(q_BHRC, u_BHSC, v_BHSC, bias, scale=1.0).transpose(1, 2).flatten(-2)
 
 
-def prepared(model: LaMP, nodes: int = 0, block: type[PredictionMessagePassing] = PredictionMessagePassing) -> LaMP:
-    """A copy of the network for prediction only, sharing its weights; the model itself is left as it is.
+def laid_out(
+    network: Network, n_nodes: int = 0, block: type[PredictionMessagePassing] = PredictionMessagePassing
+) -> Network:
+    """A copy of a trained network for prediction only, sharing its weights; the network itself is left as it is.
 
     Parameters
     ----------
-    model : the trained network, or a committee of such
-    nodes : how many nodes will be predicted from; keys and values of words are kept where that saves work
+    network : the trained network
+    n_nodes : how many nodes will be predicted from; keys and values of words are kept where that saves work
     block : how a single MPNN is laid out
     """
-    made = copy.copy(model)
-    made._modules = dict(model._modules)
-    made.training = False
-    if not isinstance(model, LaMP):  # several networks that are called as one
-        members = (prepared(member, nodes, block) for member in model.members)
-        made._modules["members"] = nn.ModuleList(members)
-        return made
-    if any(isinstance(module, PredictionMessagePassing) for module in model.xy):
-        return model
-    # The first states are the label vectors themselves, or the user's own input: they stay as they are.
-    for name, first_overwrites in (("xx", False), ("xy", False), ("yy", True)):
-        blocks = [block.of(module, first_overwrites or t > 0) for t, module in enumerate(getattr(model, name))]
-        made._modules[name] = nn.ModuleList(blocks)
-    _look_words_up(made, nodes)
+
+    def make(name: str, step: int, module: MessagePassing) -> MessagePassing:
+        if type(module) is not MessagePassing:
+            return module  # another kernel, or typed edges
+        # The first states are the label vectors themselves, or the user's own input: they stay as they are.
+        return block.of(module, overwrites=name == "yy" or step > 0)
+
+    made = with_blocks(network, make)
+    _look_words_up(made, n_nodes)
     return made
 
 
-def _look_words_up(made: LaMP, nodes: int) -> None:
-    width, blocks = 2 * made.config.width, cast(list[PredictionMessagePassing], list(made.xy))
-    if made.xx or made.initial_gate is not None:
+def _look_words_up(made: StackedLaMP, n_nodes: int) -> None:
+    embedding, width = made.embedding, 2 * made.config.width
+    blocks = cast(list[PredictionMessagePassing], list(made.xy))
+    if type(embedding) is not WordVectors or made.xx or made.initial_gate is not None:
         return
-    projected = made.embedding.projected([block.W_uv for block in blocks], nodes)
-    if projected is None:
+    words = embedding.vectors.num_embeddings
+    if n_nodes < words or words * width * len(blocks) > TABLE_NUMBERS:
         return
-    made._modules["embedding"] = projected
+    made._modules["embedding"] = ProjectedWords(embedding, blocks)
     for t, module in enumerate(blocks):
-        module.own_senders = slice(t * width, (t + 1) * width)
+        module.own_sources = slice(t * width, (t + 1) * width)

@@ -1,23 +1,37 @@
-"""G_yy as the model uses it: who hears whom among the labels, and attention along sparse edges."""
+"""Attention along the edges of a sparse label graph: memory and time by the edges, not by L x L.
+
+Swapped in for MPNN_yy by `model/build.py` where a graph is large and sparse.
+"""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor, nn
+from torch import Tensor
+
+from lampnet.config import ModelConfig
+from lampnet.model.label_graph import LabelNeighbourhood
+from lampnet.model.lamp import MessagePassing
+from lampnet.model.neighbourhood import Neighbourhood
+from lampnet.runtime.torch_state import sparse_csr
 
 # From this many labels on, and below this share of open pairs, walking the edges beats the L x L product.
 SPARSE_FROM_LABELS = 512
 SPARSE_BELOW_DENSITY = 0.1
 
 
+def is_worth_it(adjacency: sparse.csr_matrix) -> bool:
+    """Whether a label graph is large and sparse enough for this kernel."""
+    n_labels = adjacency.shape[0]
+    return bool(n_labels >= SPARSE_FROM_LABELS and adjacency.nnz < SPARSE_BELOW_DENSITY * n_labels**2)
+
+
 class Edges:
-    """The edges by receiver (CSR), and where each stands when they are ordered by sender.
+    """The edges by receiver (CSR), and where each stands when they are ordered by source.
 
     Axes: E edges, H heads, L labels, C width of a head. A head at a time, so that its vectors stay in the cache.
     """
@@ -29,23 +43,15 @@ class Edges:
         self.starts, self.sources = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
         self.counts = np.diff(self.starts)
         self.receivers = np.repeat(np.arange(self.n_labels), self.counts)
-        self.hearing = np.flatnonzero(self.counts)  # labels that hear anybody
-        self.by_sender = np.argsort(self.sources, kind="stable")
+        self.nonempty = np.flatnonzero(self.counts)  # labels that receive from any
+        self.by_source = np.argsort(self.sources, kind="stable")
         sent = np.bincount(self.sources, minlength=self.n_labels)
-        self.sender_starts = np.concatenate([[0], np.cumsum(sent)]).astype(np.int32)
-        self.heard_by = self.receivers[self.by_sender].astype(np.int32)
+        self.source_starts = np.concatenate([[0], np.cumsum(sent)]).astype(np.int32)
+        self.receivers_by_source = self.receivers[self.by_source].astype(np.int32)
 
     def compared(self, a_HLC: Tensor, b_HLC: Tensor) -> np.ndarray:
-        """<a_i, b_j> of every edge (i hears j) and head, (H, E)."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta", category=UserWarning)
-            places = torch.sparse_csr_tensor(
-                torch.from_numpy(self.starts),
-                torch.from_numpy(self.sources),
-                torch.zeros(len(self.sources)),
-                size=(self.n_labels, self.n_labels),
-                check_invariants=False,
-            )
+        """<a_i, b_j> of every edge (i receives from j) and head, (H, E)."""
+        places = sparse_csr(self.starts, self.sources, np.zeros(len(self.sources), np.float32), (self.n_labels,) * 2)
         products = [
             torch.sparse.sampled_addmm(places, a_LC, b_LC.T, beta=0.0).values()
             for a_LC, b_LC in zip(a_HLC, b_HLC, strict=True)
@@ -54,7 +60,7 @@ class Edges:
 
     def softmax(self, scores_HE: np.ndarray) -> np.ndarray:
         """Over the edges of each receiver; the scores are overwritten."""
-        starts, counts = self.starts[self.hearing], self.counts[self.hearing]
+        starts, counts = self.starts[self.nonempty], self.counts[self.nonempty]
         scores_HE -= np.repeat(np.maximum.reduceat(scores_HE, starts, axis=1), counts, axis=1)
         np.exp(scores_HE, out=scores_HE)
         scores_HE /= np.repeat(np.add.reduceat(scores_HE, starts, axis=1), counts, axis=1)
@@ -65,8 +71,8 @@ class Edges:
         return self._summed(weights_HE, self.sources, self.starts, x_HLC)
 
     def returned(self, weights_HE: np.ndarray, x_HLC: np.ndarray) -> np.ndarray:
-        """sum_i w_ij x_i for every sender j."""
-        return self._summed(weights_HE[:, self.by_sender], self.heard_by, self.sender_starts, x_HLC)
+        """sum_i w_ij x_i for every source j."""
+        return self._summed(weights_HE[:, self.by_source], self.receivers_by_source, self.source_starts, x_HLC)
 
     def _summed(self, weights_HE: np.ndarray, columns: np.ndarray, starts: np.ndarray, x_HLC: np.ndarray) -> np.ndarray:
         shape = (self.n_labels, self.n_labels)
@@ -79,7 +85,7 @@ class Edges:
 
 
 class _AlongEdges(torch.autograd.Function):
-    """Messages (B, H, L, C) and weights (B, H, E); only the weights are kept for the way back."""
+    """Messages (B, H, L, C) and weights (B, H, E); only the weights are kept for the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, u: Tensor, v: Tensor, edges: Edges) -> tuple[Tensor, Tensor]:
@@ -117,46 +123,20 @@ def _each_row(x: Tensor) -> Iterator[Tensor]:
     return (row.detach().contiguous() for row in x)
 
 
-class LabelGraph(nn.Module):
-    """The label graph; an edge (i, j) lets label i hear label j. Every label hears itself."""
+class SparseMessagePassing(MessagePassing):
+    """One MPNN among labels along the edges of a fixed sparse graph; it keeps no attention weights."""
 
-    def __init__(self, kind: str, adjacency: sparse.csr_matrix | None, n_labels: int) -> None:
-        super().__init__()
-        self.kind = kind if kind in ("edgeless", "full") else "edges"
-        self.n_labels = n_labels
-        self.sparse = False
-        if self.kind == "edges":
-            assert adjacency is not None
-            matrix = sparse.csr_matrix(adjacency)
-            self.sparse = n_labels >= SPARSE_FROM_LABELS and matrix.nnz < SPARSE_BELOW_DENSITY * n_labels**2
-            self.edges = Edges(matrix)
-            self.register_buffer("starts", torch.from_numpy(matrix.indptr.astype("int64")), persistent=False)
-            self.register_buffer("hears", torch.from_numpy(matrix.indices.astype("int64")), persistent=False)
+    def __init__(self, config: ModelConfig, adjacency: sparse.csr_matrix) -> None:
+        super().__init__(config)
+        self.edges = Edges(adjacency)
 
-    def open_pairs(self, chosen_BM: Tensor | None) -> Tensor:
-        """bool (L, L), or (B, M, M) among chosen labels: True where the first hears the second."""
-        starts, hears = cast(Tensor, self.starts), cast(Tensor, self.hears)
-        receivers = torch.repeat_interleave(torch.arange(self.n_labels), starts.diff())
-        if chosen_BM is None:
-            pairs = torch.zeros(self.n_labels, self.n_labels, dtype=torch.bool)
-            pairs[receivers, hears] = True
-            return pairs
-        keys = receivers * self.n_labels + hears  # sorted, as CSR rows are
-        wanted = chosen_BM[:, :, None] * self.n_labels + chosen_BM[:, None, :]
-        found = torch.searchsorted(keys, wanted).clamp(max=len(keys) - 1)
-        return keys[found] == wanted
-
-    def forward(self, q_BHLC: Tensor, u_BHLC: Tensor, v_BHLC: Tensor, record: bool) -> tuple[Tensor, Tensor | None]:
-        """Attention along the edges only: memory and time by the edges."""
-        q, u, v = (x.float() for x in (q_BHLC, u_BHLC, v_BHLC))
+    def attend(
+        self, q_BHRC: Tensor, u_BHSC: Tensor, v_BHSC: Tensor, neighbourhood: Neighbourhood
+    ) -> tuple[Tensor, Tensor | None]:
+        if not isinstance(neighbourhood, LabelNeighbourhood) or neighbourhood.shortlist_BM is not None:
+            return super().attend(q_BHRC, u_BHSC, v_BHSC, neighbourhood)
         # Torch gives `apply` no types.
-        message_BHLC, alpha_BHE = _AlongEdges.apply(q, u, v, self.edges)  # type: ignore[no-untyped-call]
-        weights = torch.stack([self._dense(alpha_HE) for alpha_HE in alpha_BHE]) if record else None
-        return message_BHLC.to(q_BHLC.dtype), weights
-
-    def _dense(self, alpha_HE: Tensor) -> Tensor:
-        starts, hears = cast(Tensor, self.starts), cast(Tensor, self.hears)
-        receivers = torch.repeat_interleave(torch.arange(self.n_labels), starts.diff())
-        full = torch.zeros(alpha_HE.shape[0], self.n_labels, self.n_labels)
-        full[:, receivers, hears] = alpha_HE
-        return full
+        message_BHLC, _ = _AlongEdges.apply(  # type: ignore[no-untyped-call]
+            q_BHRC.float(), u_BHSC.float(), v_BHSC.float(), self.edges
+        )
+        return message_BHLC.to(q_BHRC.dtype), None

@@ -1,0 +1,79 @@
+"""Where a training stands: what callbacks receive, checkpoints keep and a stopped run hands over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+@dataclass
+class EpochRecord:
+    """One line of the history."""
+
+    epoch: int
+    loss: float
+    score: float
+    seconds: float
+    rows_per_second: float
+    learning_rate: float
+    network: int = 1
+
+
+@dataclass
+class Progress:
+    """Where a run stands; handed to the callback after every step and epoch."""
+
+    #: which member of the ensemble is trained, of how many
+    network: int = 1
+    networks: int = 1
+    epochs: int = 0
+    epoch: int = 0
+    batch: int = 0
+    batches: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    loss_rows: int = 0
+    seconds: float = 0.0
+    best_score: float = -math.inf
+    best_epoch: int = -1
+    step_backs: int = 0
+    history: list[EpochRecord] = field(default_factory=list)
+    #: "running", then "finished", "early stop", "time budget" or "interrupted"
+    status: str = "running"
+
+    @property
+    def loss(self) -> float:
+        """Mean training loss of the epoch so far."""
+        return self.loss_sum / max(1, self.loss_rows)
+
+
+Callback = Callable[[str, Progress], None]
+
+
+class Stopped(BaseException):
+    """A signal asked the run to end; its state is on disk."""
+
+    def __init__(self, signal_number: int, progress: Progress) -> None:
+        super().__init__(signal_number)
+        self.signal_number = signal_number
+        self.progress = progress
+        #: the best model so far, where the run had one (set by `pipeline/fit.py`)
+        self.model: Any = None
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What a training reports to and where it keeps its state.
+
+    folder           where checkpoints go; None keeps the run in memory
+    callback         called after every step and epoch
+    member, members  which member of the ensemble this is, of how many
+    """
+
+    folder: Path | None = None
+    callback: Callback | None = None
+    member: int = 1
+    members: int = 1
