@@ -15,7 +15,6 @@ from torch.profiler import ProfilerActivity, profile
 from bench.networks import SHAPES, lamp, prediction, random_batch, training_step
 from lampnet.config import ModelConfig
 from lampnet.model.kernels.int8 import quantised
-from lampnet.model.kernels.prediction_layout import prepared
 from lampnet.runtime.allocator import keep_memory
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"
@@ -39,7 +38,7 @@ def shares(width: int, mode: str) -> dict[str, float]:
     if train:
         action = training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
-        ready = (quantised if mode == "int8" else prepared)(model.eval(), nodes=2**60)
+        ready = (quantised if mode == "int8" else laid_out)(model.eval(), n_nodes=2**60)
         action = prediction(ready, lambda: ready(batch, final_stage_only=True))
     action()
     with profile(activities=[ProfilerActivity.CPU]) as taken:

@@ -66,9 +66,10 @@ def generate(path: Path, rows: int, seed: int) -> None:
 
 
 def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
+    from lampnet.pipeline.prepare_source import prepare_source
+
     from lampnet.config import Config
     from lampnet.pipeline import prepare as preparing
-    from lampnet.pipeline.prepare_source import prepare_source
     from lampnet.readers.sources import Source
 
     preparing.BASE_LEARNER_ROWS = BASE_LEARNER_ROWS
@@ -77,8 +78,9 @@ def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
 
 
 def train(folder: Path, seconds: float) -> dict[str, Any]:
-    from lampnet.config import Config
     from lampnet.pipeline.fit_mapped import fit_mapped
+
+    from lampnet.config import Config
     from lampnet.pipeline.mapped_rows import open_prepared
 
     config = Config().updated({"training.time_budget": seconds, "training.epochs": 1, "training.threads": 1})

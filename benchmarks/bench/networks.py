@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from lampnet.config import ModelConfig
 from lampnet.encoders.nodes import NodeBatch
 from lampnet.encoders.wordset import WordVectors
-from lampnet.model.label_edges import LabelGraph
-from lampnet.model.lamp import LaMP
+from lampnet.model.build import build_network
+from lampnet.model.label_graph import LabelGraph
+from lampnet.model.stacked import StackedLaMP
 from lampnet.training.loss import lamp_loss
 
 
@@ -78,11 +79,11 @@ class PlainTransformer(nn.Module):
         return logits
 
 
-def lamp(config: ModelConfig, shape: Shape, graph: LabelGraph | None = None) -> LaMP:
+def lamp(config: ModelConfig, shape: Shape, graph: LabelGraph | None = None) -> StackedLaMP:
     """lampnet's network for a shape, untrained: speed does not depend on the weights."""
     torch.manual_seed(0)
     graph = graph or LabelGraph("full", None, shape.labels)
-    return LaMP(config, shape.labels, WordVectors(shape.words, config.width), graph)
+    return build_network(config, WordVectors(shape.words, config.width), graph)
 
 
 def random_batch(shape: Shape, rows: int, seed: int = 0) -> tuple[NodeBatch, Tensor]:

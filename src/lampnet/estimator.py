@@ -30,7 +30,7 @@ from lampnet.persistence.saved_estimator import SavedEstimator
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.run import feature_steps
 from lampnet.runtime.durations import seconds_of
-from lampnet.training.trainer import Progress, Stopped
+from lampnet.training.progress import Progress, Stopped
 
 if TYPE_CHECKING:
     from lampnet.explain.explanation import Explanation

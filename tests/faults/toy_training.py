@@ -29,7 +29,7 @@ from lampnet.errors import LampnetError
 from lampnet.inference.predictor import FittedModel
 from lampnet.pipeline.fit import fit
 from lampnet.runtime import distributed
-from lampnet.training.trainer import Progress, Stopped
+from lampnet.training.progress import Progress, Stopped
 
 SMALL = {
     "model.width": 16,

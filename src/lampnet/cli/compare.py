@@ -66,7 +66,7 @@ def command(
     from lampnet.experiments.material import open_material
     from lampnet.experiments.systems import SYSTEMS, chosen_systems
     from lampnet.runtime.durations import seconds_of
-    from lampnet.training.trainer import Stopped
+    from lampnet.training.progress import Stopped
 
     if decisions not in ("best", "paper"):
         raise ConfigError(f"--decisions {decisions!r} must be best or paper")

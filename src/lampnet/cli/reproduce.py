@@ -62,7 +62,7 @@ def command(
     from lampnet.experiments.reproduce import open_named, plan, reproduce
     from lampnet.experiments.time_limit import stoppable
     from lampnet.runtime.durations import seconds_of
-    from lampnet.training.trainer import Stopped
+    from lampnet.training.progress import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 

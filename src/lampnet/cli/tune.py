@@ -55,7 +55,7 @@ def command(
 
     from lampnet.experiments.tune import BEST, Search, tune
     from lampnet.runtime.durations import seconds_of
-    from lampnet.training.trainer import Stopped
+    from lampnet.training.progress import Stopped
 
     aside = Console(stderr=True, highlight=False, soft_wrap=True)
 

@@ -15,7 +15,7 @@ from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.protocol import Log, run
 from lampnet.experiments.result_files import file_name, read_result, write_result
 from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_systems
-from lampnet.pipeline.fit import settled
+from lampnet.pipeline.fit import resolve
 from lampnet.readers.named.registry import NAMES
 from lampnet.readers.sources import Source
 
@@ -179,7 +179,7 @@ def _same_run(
         return None
 
     def config_of(system: System) -> Config:
-        return settled(material.labelled, system.config(material.prior_graph, settings))[1]
+        return resolve(material.labelled, system.config(material.prior_graph, settings))[1]
 
     wanted = config_of(own)
     for name, other in SYSTEMS.items():

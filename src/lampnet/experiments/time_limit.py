@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lampnet.runtime.signals import SIGNALS
-from lampnet.training.trainer import Progress, Stopped
+from lampnet.training.progress import Progress, Stopped
 
 
 class OutOfTime(BaseException):

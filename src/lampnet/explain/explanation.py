@@ -19,6 +19,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, did_you_mean
 from lampnet.evaluation.rules import PerLabelThreshold, Rule, Threshold
 from lampnet.explain.input_view import Node, describe_input
+from lampnet.inference.examples import Examples
 from lampnet.inference.logits import probabilities
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.lamp import Output
@@ -153,13 +154,14 @@ def explain(
     index = checked_rows(data, rows)
     wanted = label_numbers(model.label_names, labels or ())
     part = data.take(index)
-    proba = model.proba(part.rows, part.row_edges)
+    views = model.views(model.encoder.encode(part.rows, part.row_edges))
+    proba = model.proba_of(views)
     rule = decision_rule(model) if rule is None else rule
     chosen = rule.apply(proba)
     truth = part.indicator() if part.labels is not None else None
     explained: list[Explanation | None] = [None] * len(index)
     limits = (max(1, max_labels), max(1, max_nodes))
-    for places, output in recorded_batches(model, part):
+    for places, output in recorded_batches(model, views[0]):
         for b, place in enumerate(places):
             one = part.take(np.array([place]))
             row_truth = None if truth is None else truth[place]
@@ -189,19 +191,18 @@ def stage_probabilities(output: Output) -> np.ndarray:
     return probabilities(np.stack([x.expand_as(like).float().numpy() for x in logits], axis=1))
 
 
-def recorded_batches(model: FittedModel, data: Dataset) -> Iterator[tuple[np.ndarray, Output]]:
+def recorded_batches(model: FittedModel, examples: Examples) -> Iterator[tuple[np.ndarray, Output]]:
     """Places of a few rows and what the network recorded of them; few at a time where attention is large."""
-    lengths = model.encoder.encode(data.rows).nodes.lengths()
+    lengths = examples.nodes.lengths()
     n_labels, config = len(model.label_names), model.config.model
-    heard = min(n_labels, config.candidates) if config.candidates else n_labels
+    heard = min(n_labels, config.shortlist) if config.shortlist else n_labels
     order = np.argsort(lengths, kind="stable")
     start = 0
     while start < len(order):
         most = order[start : start + 32]
         cost = 4 * config.steps * config.heads * heard * (heard + int(lengths[most].max()) + 1)
         places = most[: max(1, _BATCH_BYTES // cost)]
-        part = data.take(places)
-        yield places, model.output(part.rows, part.row_edges)
+        yield places, model.output(examples, places)
         start += len(places)
 
 
@@ -211,7 +212,7 @@ class RowAttention:
     def __init__(self, output: Output, b: int, n_labels: int, n_nodes: int | None = None) -> None:
         assert output.to_input is not None
         assert output.to_labels is not None
-        own = np.arange(n_labels) if output.candidates is None else output.candidates[b].numpy()
+        own = np.arange(n_labels) if output.shortlist is None else output.shortlist[b].numpy()
         self.own = own  # (M,) label numbers
         self.place = np.full(n_labels, -1, dtype=np.int64)  # where a label stands among them
         self.place[own] = np.arange(len(own))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,7 @@ from lampnet.explain.explanation import RowAttention, checked_rows, decision_rul
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import probabilities
 from lampnet.inference.predictor import FittedModel
-from lampnet.model.ensemble import networks_of
-from lampnet.model.neighbourhood import Neighbours
+from lampnet.model.neighbourhood import Neighbourhood
 
 #: Share of the nodes, or of the other labels, that is taken away (at least one).
 SHARE = 0.1
@@ -114,8 +113,8 @@ def measure(
     if len(index) > most_rows:
         index = np.sort(random.choice(index, most_rows, replace=False))
     part = data.take(index)
-    examples = model.examples(part.rows, row_edges=part.row_edges)
-    chosen = decision_rule(model).apply(model.proba(part.rows, part.row_edges))
+    views = model.views(model.encoder.encode(part.rows, part.row_edges))
+    examples, chosen = views[0], decision_rule(model).apply(model.proba_of(views))
     node_effects: list[tuple[float, float]] = []
     label_effects: list[tuple[float, float]] = []
     all_cut: list[float] = []
@@ -163,10 +162,7 @@ class _Chosen:
 
 
 def _surest(model: FittedModel, examples: Examples, row: int, chosen: np.ndarray) -> _Chosen:
-    index = np.array([row])
-    model.network.eval()
-    with torch.inference_mode():
-        output = model.network(examples.nodes.batch(index), examples.base_batch(index), record=True)
+    output = model.output(examples, np.array([row]))
     attention = RowAttention(output, 0, len(model.label_names))
     proba = probabilities(output.stages[-1][0].float().numpy())
     allowed = np.flatnonzero(chosen & (attention.place >= 0))
@@ -230,7 +226,7 @@ def _with_nodes(model: FittedModel, examples: Examples, row: int, keep_CS: Tenso
             edges_BSS = edges_BSS * (keep_CS.unsqueeze(1) & keep_CS.unsqueeze(2))
         return z_BSD, present_BS & keep_CS, edges_BSS
 
-    handles = [member.embedding.register_forward_hook(take_away) for member in networks_of(model.network)]
+    handles = [member.embedding.register_forward_hook(take_away) for member in model.plain_network.networks]
     try:
         return _copies(model, examples, row, len(keep_CS))
     finally:
@@ -262,17 +258,13 @@ def _with_cuts(
 def _extra_bias(model: FittedModel, bias: Tensor) -> Iterator[None]:
     """Close pairs of labels in every label-to-label step, on top of what the graph closes."""
 
-    def close(module: Any, given: tuple[Tensor, Tensor | None, Neighbours]) -> Any:
+    def close(module: Any, given: tuple[Tensor, Tensor | None, Neighbourhood]) -> Any:
         u, sources, neighbours = given
         own = neighbours.bias
-        if neighbours.graph is not None:  # the sparse walk knows no bias: say the same with closed pairs
-            own = torch.zeros(bias.shape[-2:]).masked_fill_(
-                ~neighbours.graph.open_pairs(None), torch.finfo(torch.float32).min
-            )
         summed = bias if own is None else torch.maximum(bias + own, torch.tensor(torch.finfo(torch.float32).min))
-        return u, sources, replace(neighbours, bias=summed, graph=None)
+        return u, sources, Neighbourhood(bias=summed)
 
-    handles = [yy.register_forward_pre_hook(close) for member in networks_of(model.network) for yy in member.yy]
+    handles = [yy.register_forward_pre_hook(close) for member in model.plain_network.networks for yy in member.yy]
     try:
         yield
     finally:
@@ -281,10 +273,7 @@ def _extra_bias(model: FittedModel, bias: Tensor) -> Iterator[None]:
 
 
 def _copies(model: FittedModel, examples: Examples, row: int, count: int) -> np.ndarray:
-    index = np.full(count, row)
-    model.network.eval()
-    with torch.inference_mode():
-        output = model.network(examples.nodes.batch(index), examples.base_batch(index))
+    output = model.output(examples, np.full(count, row))
     return probabilities(output.stages[-1].float().numpy())
 
 

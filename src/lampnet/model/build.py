@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from scipy import sparse
-from torch import nn
 
 from lampnet.config import Config, ModelConfig
-from lampnet.encoders.nodes import Encoder
+from lampnet.encoders.base import Embedding, Encoder
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.kernels import sparse_attention
 from lampnet.model.kernels.self_loops import SelfLoopMessagePassing
@@ -38,7 +37,7 @@ def build_member(
         return build_network(config.model, embedding, graph, encoder.edge_types)
 
 
-def build_network(config: ModelConfig, embedding: nn.Module, graph: LabelGraph, edge_types: int = 0) -> StackedLaMP:
+def build_network(config: ModelConfig, embedding: Embedding, graph: LabelGraph, edge_types: int = 0) -> StackedLaMP:
     """One untrained network from torch's current random state."""
     feature_block: Block = partial(TypedMessagePassing, edge_types=edge_types) if edge_types else MessagePassing
     return StackedLaMP(config, graph.n_labels, embedding, graph, feature_block, _label_block(graph))

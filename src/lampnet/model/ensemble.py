@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from lampnet.config import ModelConfig
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import LabelInput, Output
+from lampnet.model.lamp import NOTHING_KNOWN, LabelInput, Output
 from lampnet.model.stacked import StackedLaMP
 
 
@@ -52,7 +52,7 @@ class Ensemble(nn.Module):
     def forward(
         self,
         batch: Any,
-        label_input: LabelInput = LabelInput(),
+        label_input: LabelInput = NOTHING_KNOWN,
         return_attention: bool = False,
         final_stage_only: bool = False,
     ) -> Output:

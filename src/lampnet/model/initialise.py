@@ -25,9 +25,7 @@ MIN_GATE = 0.05
 
 def spectral_start(network: StackedLaMP, nodes: NodeRows, Y_nL: np.ndarray, seed: int) -> None:
     """Set vectors and attention of an untrained network from its training rows."""
-    start = getattr(network.embedding, "spectral_start", None)
-    if start is not None:
-        start(nodes, seed)
+    network.embedding.spectral_start(nodes, seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         network.W_y.copy_(_label_vectors(network, nodes, Y_nL))

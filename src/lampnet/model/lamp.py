@@ -117,6 +117,9 @@ class LabelInput:
     forced_BL: Tensor | None = None
 
 
+NOTHING_KNOWN = LabelInput()
+
+
 @dataclass(frozen=True)
 class LabelNodes:
     """The label nodes of a batch: all L labels, or a shortlist of M labels for each row.
@@ -182,7 +185,7 @@ class LaMP(nn.Module):
     def forward(
         self,
         batch: Any,
-        label_input: LabelInput = LabelInput(),
+        label_input: LabelInput = NOTHING_KNOWN,
         return_attention: bool = False,
         final_stage_only: bool = False,
     ) -> Output:

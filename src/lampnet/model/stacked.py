@@ -12,6 +12,7 @@ Axes as in `lamp.py`; K base learners, M labels of the shortlist.
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -19,8 +20,11 @@ from torch.nn.functional import embedding as look_up
 
 from lampnet.config import ModelConfig
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import Block, LabelInput, LabelNodes, LaMP, MessagePassing
+from lampnet.model.lamp import NOTHING_KNOWN, Block, LabelInput, LabelNodes, LaMP, MessagePassing
 from lampnet.model.neighbourhood import Neighbourhood
+
+if TYPE_CHECKING:
+    from lampnet.encoders.base import Embedding
 
 #: what the gate of the messages starts from beside base logits: they correct more than they decide
 INITIAL_GATE = 0.1
@@ -33,7 +37,7 @@ class StackedLaMP(LaMP):
         self,
         config: ModelConfig,
         n_labels: int,
-        embedding: nn.Module,
+        embedding: Embedding,
         graph: LabelGraph,
         feature_block: Block = MessagePassing,
         label_block: Block = MessagePassing,
@@ -81,7 +85,7 @@ class StackedLaMP(LaMP):
         if not self.shortlist:
             return None
         # Trained among all labels, predicting among a shortlist: stage 1.1, which reads the input only.
-        every = super().label_nodes(z_BSD, present_BS, LabelInput())
+        every = super().label_nodes(z_BSD, present_BS, NOTHING_KNOWN)
         u, _ = self.xy[0](every.states, z_BSD, Neighbourhood.of_present_nodes(present_BS))
         return self.readout(u, every)
 

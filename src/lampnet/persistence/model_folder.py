@@ -35,7 +35,7 @@ from lampnet.encoders import restore_encoder
 from lampnet.errors import LampnetError, ModelFolderError
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.predictor import FittedModel
-from lampnet.model.build import build_network
+from lampnet.model.build import build_ensemble
 from lampnet.persistence.model_card import model_card
 from lampnet.persistence.tensor_file import Entry, arrays_under, read_arrays, read_header, write_arrays
 
@@ -207,7 +207,7 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
         stack = _restored(lambda: restore_stack(config.model.base_learners, arrays_under(arrays, "stack."), len(names)))
     graph = _graph(config, len(names), arrays)
     with torch.device("meta"), _Unfilled():  # shapes without memory: the stored weights are put in below
-        network = _restored(lambda: build_network(config, len(names), encoder, graph))
+        network = _restored(lambda: build_ensemble(config, len(names), encoder, graph))
     network.load_state_dict(_weights(folder, network.state_dict(), arrays_under(arrays, "network.")), assign=True)
     priors = arrays.get("label_priors")
     if priors is None or priors.shape != (len(names),) or not ((priors > 0) & (priors < 1)).all():
@@ -252,7 +252,7 @@ def _check_size(folder: Path, config: Config, n_labels: int, header: Mapping[str
     if not 1 <= members <= len(header):
         raise ModelFolderError(f"{folder} is damaged: {members} networks are announced, the weights have fewer")
     for number in range(members):
-        vectors = header.get("network.W_y" if members == 1 else f"network.members.{number}.W_y")
+        vectors = header.get(f"network.members.{number}.W_y")
         if vectors is None or vectors.shape != (n_labels, model.width):
             found = "none" if vectors is None else f"shape {vectors.shape}"
             raise ModelFolderError(

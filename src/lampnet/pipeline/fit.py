@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.base_learners.protocol import FOLDS
-from lampnet.base_learners.stack import Stack, stacked
+from lampnet.base_learners.stack import Stack, vstack_features
 from lampnet.config import Config, TrainingConfig, folds_for
 from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import label_priors
@@ -71,6 +71,9 @@ class FitRun:
     log: Log = no_log
 
 
+IN_MEMORY = FitRun()
+
+
 @dataclass(frozen=True)
 class Fold:
     """What one member of the ensemble learns from, and the held-out rows it is validated on, in each of their views."""
@@ -108,7 +111,7 @@ def fit(
     *,
     label_edges: np.ndarray | None = None,
     validation_fraction: float = VALIDATION_FRACTION,
-    run: FitRun = FitRun(),
+    run: FitRun = IN_MEMORY,
 ) -> FittedModel:
     """Train on labelled rows; choose epochs and decisions on held-out rows.
 
@@ -320,7 +323,9 @@ def _single_split(splits: Splits, config: Config, validation_fraction: float, lo
         assert stack is not None
         # A label that no training row has is new to the network: its base logits stay as the network knew them.
         known = np.where(np.any(truth > 0, axis=0), valid_truth, np.nan)
-        stack.refit(stacked([encoded.features, held_out.features]), np.vstack([truth, known]), config.training.seed)
+        stack.refit(
+            vstack_features([encoded.features, held_out.features]), np.vstack([truth, known]), config.training.seed
+        )
 
     again = refit if stack is not None and config.training.refit_base_learners else None
     plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)})

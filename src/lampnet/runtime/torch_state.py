@@ -52,8 +52,8 @@ def sparse_csr(indptr: np.ndarray, indices: np.ndarray, values: np.ndarray, shap
     [[0.0, 2.0], [0.0, 0.0]]
     """
     _announce_csr_once()
-    arrays = (torch.from_numpy(array) for array in (indptr, indices, values))
-    return torch.sparse_csr_tensor(*arrays, size=shape, check_invariants=False)
+    starts, columns, entries = (torch.from_numpy(array) for array in (indptr, indices, values))
+    return torch.sparse_csr_tensor(starts, columns, entries, size=shape, check_invariants=False)
 
 
 @cache
@@ -64,4 +64,4 @@ def _announce_csr_once() -> None:
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        torch.sparse_csr_tensor(torch.zeros(1, dtype=torch.int64), torch.zeros(0, dtype=torch.int64), size=(0, 0), values=torch.zeros(0))
+        torch.sparse_csr_tensor(torch.tensor([0]), torch.tensor([], dtype=torch.int64), torch.tensor([]), size=(0, 0))

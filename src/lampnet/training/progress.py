@@ -77,3 +77,6 @@ class RunContext:
     callback: Callback | None = None
     member: int = 1
     members: int = 1
+
+
+ALONE = RunContext()

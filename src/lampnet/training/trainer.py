@@ -42,7 +42,7 @@ from lampnet.training.checkpoint import (
 )
 from lampnet.training.loss import lamp_loss
 from lampnet.training.optimizer import make_optimizer
-from lampnet.training.progress import Callback, EpochRecord, Progress, RunContext, Stopped
+from lampnet.training.progress import ALONE, Callback, EpochRecord, Progress, RunContext, Stopped
 
 STEPS_BACK = 3
 #: Settings that may change when a run is resumed: they do not change the numbers.
@@ -58,7 +58,7 @@ class Trainer:
         config: TrainingConfig,
         train: Examples,
         valid: Examples,
-        context: RunContext = RunContext(),
+        context: RunContext = ALONE,
     ) -> None:
         self.model, self.config, self.train, self.valid = model, config, train, valid
         self.folder = context.folder

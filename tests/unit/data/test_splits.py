@@ -19,7 +19,6 @@ from lampnet.errors import DataError
 from lampnet.experiments import protocol
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import run
-from lampnet.model.ensemble import networks_of
 from lampnet.pipeline.fit import fit, settled
 
 

@@ -10,20 +10,20 @@ import pytest
 import torch
 from scipy import sparse
 
-from lampnet.model.kernels import sparse_attention
 from lampnet.config import ModelConfig
 from lampnet.encoders.nodes import NodeRows
 from lampnet.encoders.wordset import WordVectors
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits, probabilities
-from lampnet.model.label_graph import LabelGraph, label_graph
 from lampnet.model.build import build_network
+from lampnet.model.kernels import sparse_attention
 from lampnet.model.kernels.self_loops import SelfLoopMessagePassing
 from lampnet.model.kernels.sparse_attention import SparseMessagePassing
 from lampnet.model.kernels.swap import plain
-from lampnet.model.lamp import LabelInput, LaMP, MessagePassing
-from lampnet.model.stacked import StackedLaMP
+from lampnet.model.label_graph import LabelGraph, label_graph
+from lampnet.model.lamp import LabelInput, MessagePassing
 from lampnet.model.neighbourhood import Neighbourhood
+from lampnet.model.stacked import StackedLaMP
 from lampnet.training.loss import lamp_loss
 
 D, L, WORDS = 8, 5, 12
@@ -202,7 +202,9 @@ def slow_pass(module: MessagePassing, v: list[torch.Tensor], sources: list[torch
             W_q, W_u, W_v = (m.weight[span] for m in (module.W_q, module.W_u, module.W_v))
             scores = [float((W_q @ v_i) @ (W_u @ sources[j])) / math.sqrt(D) for j in neighbours[i]]
             total = sum(math.exp(s) for s in scores)
-            parts.append(sum(math.exp(s) / total * (W_v @ sources[j]) for s, j in zip(scores, neighbours[i], strict=True)))
+            parts.append(
+                sum(math.exp(s) / total * (W_v @ sources[j]) for s, j in zip(scores, neighbours[i], strict=True))
+            )
         m = slow_layer_norm(v_i + module.W_c.weight @ torch.cat(parts), module.message_norm)
         hidden = torch.relu(module.W_r.weight @ m + module.W_r.bias)
         moved.append(slow_layer_norm(m + module.W_b.weight @ hidden + module.W_b.bias, module.update_norm))
@@ -281,7 +283,7 @@ def test_a_shortlist_of_all_labels_is_the_full_model(graph: str) -> None:
 
 @pytest.mark.parametrize("graph", ["edgeless", "given"])
 def test_labels_on_the_shortlist_exchange_what_the_full_model_lets_them(graph: str) -> None:
-    """Where no message comes from outside the shortlist, logits are the full model's; other labels keep their initial logits."""
+    """Without messages from outside the shortlist, logits are the full model's; others keep their initial ones."""
     edges = None if graph == "edgeless" else []
     some = network(replace(FAST, shortlist=3), graph, edges)
     full = network(FAST, graph, edges)
@@ -303,7 +305,9 @@ def test_a_longer_neighbour_in_the_batch_changes_nothing(config: ModelConfig) ->
 
 def test_an_empty_row_gets_no_message_from_padding() -> None:
     model = network(replace(FAST, steps=1))
-    u, _ = model.xy[0](model.W_y[None], torch.randn(1, 3, D), Neighbourhood.of_present_nodes(torch.zeros(1, 3, dtype=torch.bool)))
+    u, _ = model.xy[0](
+        model.W_y[None], torch.randn(1, 3, D), Neighbourhood.of_present_nodes(torch.zeros(1, 3, dtype=torch.bool))
+    )
     quiet = model.W_y + model.xy[0].update(model.xy[0].update_norm(model.W_y))
     assert torch.allclose(u[0], quiet, atol=1e-5)
     logits = predict_logits(model, Examples(nodes=rows([], [1, 2])))

@@ -86,7 +86,9 @@ def test_words_are_looked_up_only_where_that_is_the_same_and_saves_work() -> Non
     assert isinstance(laid_out(network(), WORDS).embedding, ProjectedWords)
     assert not isinstance(laid_out(network(), WORDS - 1).embedding, ProjectedWords)
     assert not isinstance(laid_out(network(feature_steps=1), 10_000).embedding, ProjectedWords)
-    assert not isinstance(laid_out(network(shortlist=4), 10_000).embedding, ProjectedWords)  # words give the initial logits
+    assert not isinstance(
+        laid_out(network(shortlist=4), 10_000).embedding, ProjectedWords
+    )  # words give the initial logits
 
 
 def test_many_rows_are_predicted_as_one_by_one() -> None:

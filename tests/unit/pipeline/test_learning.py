@@ -17,7 +17,8 @@ from lampnet.inference.examples import Examples
 from lampnet.model.label_graph import LabelGraph
 from lampnet.model.lamp import LaMP
 from lampnet.pipeline.fit import fit
-from lampnet.training.trainer import Progress, Trainer
+from lampnet.training.progress import Progress
+from lampnet.training.trainer import Trainer
 
 
 def planted(n: int = 60, seed: int = 0) -> Dataset:

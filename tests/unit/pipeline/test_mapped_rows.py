@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lampnet.pipeline.fit_mapped import fit_mapped, validation
+from lampnet.pipeline.prepare_source import prepare_source
 from scipy import sparse
 
 from lampnet.base_learners.protocol import FOLDS
@@ -18,10 +20,8 @@ from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.encoders import make_encoder
 from lampnet.errors import DataError
-from lampnet.pipeline.fit_mapped import fit_mapped, validation
 from lampnet.pipeline.mapped_rows import is_prepared, open_prepared
 from lampnet.pipeline.prepare import WholeInChunks, prepare
-from lampnet.pipeline.prepare_source import prepare_source
 from lampnet.readers.sources import Source
 
 WORDS = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house", "road", "night", "day", "rain", "sun"])

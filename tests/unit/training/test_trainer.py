@@ -21,7 +21,8 @@ from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_network
 from lampnet.model.label_graph import label_graph
 from lampnet.training.checkpoint import latest_checkpoint
-from lampnet.training.trainer import Progress, Trainer
+from lampnet.training.progress import Progress
+from lampnet.training.trainer import Trainer
 
 _spec = importlib.util.spec_from_file_location("toy_training", Path(__file__).parents[2] / "faults" / "toy_training.py")
 assert _spec is not None

@@ -76,14 +76,15 @@ def summarise(model: FittedModel, data: Dataset) -> WholeSet:
         raise DataError(f"{data.name}: there are no rows to summarise; give at least one")
     n_labels, rule = len(model.label_names), decision_rule(model)
     truth = data.indicator() if data.labels is not None else None
-    chosen = rule.apply(model.proba(data.rows, data.row_edges))
+    views = model.views(model.encoder.encode(data.rows, data.row_edges))
+    chosen = rule.apply(model.proba_of(views))
     positive = chosen if truth is None else chosen | (np.nan_to_num(truth) > 0)
     leaning = np.zeros((n_labels, n_labels))
     turned: list[dict[str, int]] = []
     changes: list[Change] = []
     by_stage: list[np.ndarray] = []
     stages: tuple[str, ...] = ()
-    for places, output in recorded_batches(model, data):
+    for places, output in recorded_batches(model, views[0]):
         stages = stage_names(output)
         proba = stage_probabilities(output)  # (B, G, L)
         decided = np.stack([rule.apply(proba[:, g]) for g in range(len(stages))], axis=1)

@@ -16,17 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm, linear, scaled_dot_product_attention
 
-from lampnet.encoders.nodes import NodeBatch
-from lampnet.encoders.wordset import WordVectors
 from lampnet.model.kernels.swap import Network, block_as, with_blocks
-from lampnet.model.lamp import MessagePassing, split_heads
+from lampnet.model.lamp import LaMP, MessagePassing, split_heads
 from lampnet.model.neighbourhood import Neighbourhood
 from lampnet.model.stacked import StackedLaMP
 
 #: rows of one length attend by themselves, without a mask, where each such call has this many products to do
 RUN_WORK = 2_000_000
-#: keys and values of all words are kept where they take at most this many numbers
-TABLE_NUMBERS = 64_000_000
 
 
 class PredictionMessagePassing(MessagePassing):
@@ -119,21 +115,6 @@ class PredictionMessagePassing(MessagePassing):
         return m
 
 
-class ProjectedWords(nn.Module):
-    """W^x for prediction: of every word, the keys and values that each MPNN_xy would compute, side by side."""
-
-    def __init__(self, embedding: WordVectors, blocks: list[PredictionMessagePassing]) -> None:
-        super().__init__()
-        with torch.no_grad():
-            self.table = torch.cat([linear(embedding.vectors.weight, block.W_uv) for block in blocks], dim=1)
-
-    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, None]:
-        assert batch.ids_BS is not None
-        assert batch.values_BS is not None
-        sent = torch.nn.functional.embedding(batch.ids_BS, self.table)
-        return sent.mul_(batch.values_BS.unsqueeze(-1)), batch.present_BS, None
-
-
 def _attended(q_BHRC: Tensor, u_BHSC: Tensor, v_BHSC: Tensor, bias: Tensor | None) -> Tensor:
     q_BHRC = q_BHRC.expand(u_BHSC.shape[0], -1, -1, -1)
     return scaled_dot_product_attention(q_BHRC, u_BHSC, v_BHSC, bias, scale=1.0).transpose(1, 2).flatten(-2)
@@ -162,14 +143,13 @@ def laid_out(
     return made
 
 
-def _look_words_up(made: StackedLaMP, n_nodes: int) -> None:
-    embedding, width = made.embedding, 2 * made.config.width
-    blocks = cast(list[PredictionMessagePassing], list(made.xy))
-    if type(embedding) is not WordVectors or made.xx or made.initial_gate is not None:
+def _look_words_up(made: LaMP, n_nodes: int) -> None:
+    width, blocks = 2 * made.config.width, cast(list[PredictionMessagePassing], list(made.xy))
+    if made.xx or (isinstance(made, StackedLaMP) and made.initial_gate is not None):  # these need the vectors
         return
-    words = embedding.vectors.num_embeddings
-    if n_nodes < words or words * width * len(blocks) > TABLE_NUMBERS:
+    projected = made.embedding.projected([block.W_uv for block in blocks], n_nodes)
+    if projected is None:
         return
-    made._modules["embedding"] = ProjectedWords(embedding, blocks)
-    for t, module in enumerate(blocks):
-        module.own_sources = slice(t * width, (t + 1) * width)
+    made._modules["embedding"] = projected
+    for t, block in enumerate(blocks):
+        block.own_sources = slice(t * width, (t + 1) * width)
