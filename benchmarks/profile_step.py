@@ -15,6 +15,7 @@ from torch.profiler import ProfilerActivity, profile
 from bench.networks import SHAPES, lamp, prediction, random_batch, training_step
 from lampnet.config import ModelConfig
 from lampnet.model.kernels.int8 import quantised
+from lampnet.model.kernels.prediction_layout import laid_out
 from lampnet.runtime.allocator import keep_memory
 
 OUT = Path(__file__).parent.parent / "docs" / "measurements" / "profile.json"

@@ -14,7 +14,7 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
 
     Parameters
     ----------
-    config : the network; `candidates` lets only that many labels take part
+    config : the network; `shortlist` lets only that many labels take part
     labels : L
     nodes : S
     edges_a_label : sources of each label in a sparse graph; 0 for all labels

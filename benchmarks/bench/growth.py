@@ -14,8 +14,10 @@ from scipy import sparse
 
 from bench import networks
 from lampnet.config import ModelConfig
-from lampnet.model.kernels.prediction_layout import prepared
-from lampnet.model.label_edges import LabelGraph
+from lampnet.model.kernels.fused_training import with_training_kernels
+from lampnet.model.kernels.prediction_layout import laid_out
+from lampnet.model.label_graph import LabelGraph
+from lampnet.runtime.random_bytes import RandomBytes
 
 WORDS = 5000
 
@@ -42,14 +44,15 @@ def measure(
         receivers = np.repeat(np.arange(labels), edges_a_label)
         pairs = sparse.csr_matrix((np.ones(len(sources), dtype=np.int8), (receivers, sources)), shape=(labels, labels))
         graph = LabelGraph("given", sparse.csr_matrix(pairs + sparse.identity(labels, dtype=np.int8)), labels)
-    config = ModelConfig(width=width, candidates=candidates, base_learners=())
+    config = ModelConfig(width=width, shortlist=candidates, base_learners=())
     shape = networks.Shape("growth", labels, nodes, WORDS, min(5.0, labels / 10))
     model = networks.lamp(config, shape, graph)
     batch, truth = networks.random_batch(shape, rows)
     before = _peak()
     if not train:
-        model = prepared(model.eval(), nodes=2**60)
+        model = laid_out(model.eval(), n_nodes=2**60)
     if train:
+        model = with_training_kernels(model, RandomBytes())
         action = networks.training_step(model, lambda: model(batch).stages, lambda: truth)
     else:
         action = networks.prediction(model, lambda: model(batch, final_stage_only=True))

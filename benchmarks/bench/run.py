@@ -31,10 +31,12 @@ from bench.rivals import batching, rivals
 from bench.start import first_prediction, start_up
 from bench.timing import apart, in_turns, interleaved, medians, ratio
 from lampnet.config import ModelConfig
-from lampnet.inference.logits import rows_a_batch
+from lampnet.inference.logits import rows_per_batch
+from lampnet.model.kernels.fused_training import with_training_kernels
 from lampnet.model.kernels.int8 import WORTH_IT, Int8Linear, quantised
-from lampnet.model.kernels.prediction_layout import prepared
+from lampnet.model.kernels.prediction_layout import laid_out
 from lampnet.runtime.allocator import keep_memory
+from lampnet.runtime.random_bytes import RandomBytes
 
 WIDTHS = (128, 256, 512)
 TRAIN_ROWS = 32
@@ -124,7 +126,8 @@ def measure_training(shape: Shape, width: int, seconds: float, rows: int = TRAIN
 
     def lampnet_step() -> Callable[[], None]:
         keep_memory()  # as the trainer does
-        network, (batch, truth) = lamp(config, shape), random_batch(shape, rows)
+        network = with_training_kernels(lamp(config, shape), RandomBytes())
+        batch, truth = random_batch(shape, rows)
         return training_step(network, lambda: network(batch).stages, lambda: truth)
 
     def torch_step(dropout: float) -> Callable[[], None]:
@@ -153,14 +156,14 @@ def measure_prediction(shape: Shape, width: int, seconds: float, rows: int = TRA
     freed memory as lampnet's does.
     """
     config = ModelConfig(width=width, base_learners=())
-    small = min(rows, rows_a_batch(lamp(config, shape)))
+    small = min(rows, rows_per_batch(lamp(config, shape)))
     while rows % small:
         small -= 1
 
     def lampnet_rows(int8: bool) -> Callable[[], None]:
         keep_memory()  # as `predict_logits` does
         network = lamp(config, shape).eval()
-        ready = quantised(network, nodes=MANY) if int8 else prepared(network, nodes=MANY)
+        ready = quantised(network, n_nodes=MANY) if int8 else laid_out(network, n_nodes=MANY)
         chunks = [random_batch(shape, small, seed)[0] for seed in range(rows // small)]
         return prediction(ready, lambda: [ready(chunk, final_stage_only=True) for chunk in chunks])
 

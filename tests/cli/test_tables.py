@@ -95,7 +95,7 @@ def test_an_arrow_file_of_numbers_trains(tmp_path: Path, monkeypatch: pytest.Mon
     columns |= {"y_a": [i % 2 for i in range(60)], "y_b": [i % 3 // 2 for i in range(60)]}
     feather.write_feather(pyarrow.table(columns), tmp_path / "numbers.arrow")
     small = ("--epochs", 1, "--set", "model.base_learners=none", *SMALL, "--quiet")
-    monkeypatch.setattr("lampnet.pipeline.prepare_source.LARGE_BYTES", 100)
+    monkeypatch.setattr("lampnet.pipeline.prepare.LARGE_BYTES", 100)
     assert here("train", tmp_path / "numbers.arrow", "--out", tmp_path / "model", *small) == 0
 
 

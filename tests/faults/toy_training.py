@@ -27,7 +27,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.errors import LampnetError
 from lampnet.inference.predictor import FittedModel
-from lampnet.pipeline.fit import fit
+from lampnet.pipeline.fit import FitRun, fit
 from lampnet.runtime import distributed
 from lampnet.training.progress import Progress, Stopped
 
@@ -77,7 +77,7 @@ def train(folder: Path, resume: bool, log: Any, changes: dict[str, Any], unknown
         log(f"{event} at {progress.step}" if event in ("step", "resumed", "step back") else event)
 
     config = Config().updated({**SMALL, **changes})
-    return fit(toy_splits(unknown=unknown), config, folder=folder, resume=resume, callback=on_event)
+    return fit(toy_splits(unknown=unknown), config, run=FitRun(folder=folder, resume=resume, callback=on_event))
 
 
 def print_line(line: str) -> None:

@@ -84,9 +84,7 @@ def command(
     with distributed.joined() as team:
         fitted = load_model(model)
         if precision != "float32" or shortlist is not None:
-            from lampnet.model.ensemble import made_ready
-
-            fitted.network = made_ready(fitted.network, precision, shortlist)
+            fitted = fitted.for_prediction(precision, shortlist)
         done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
         source = as_trained(fitted, source, unlabelled=True)
         notice = log if team.leads else None
@@ -112,7 +110,7 @@ def _predicted(model: FittedModel, chunk: Dataset, rule: Rule, first: int) -> tu
     chunk = match_rows(model, without_labels(chunk))
     encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
     empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
-    proba = probabilities(model.logits_of(encoded))
+    proba = model.proba_of(model.views(encoded))
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
     return _lines(ids, model.label_names, proba, rule.apply(proba)), empty
 

@@ -22,7 +22,7 @@ from lampnet.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from lampnet.pipeline.run import Run
+    from lampnet.pipeline.run import Resume, Run
 
 
 def command(
@@ -69,7 +69,7 @@ def command(
     """Train a model and write it to a folder."""
     from lampnet.config import Config
     from lampnet.errors import CheckpointError
-    from lampnet.pipeline.run import Run, feature_steps, holds_run
+    from lampnet.pipeline.run import Resume, Run, feature_steps, holds_run
     from lampnet.runtime.durations import seconds_of
 
     if resume and data is None and not holds_run(out):
@@ -91,11 +91,11 @@ def command(
         config=config,
         label_graph=label_graph or config.label_graph,
     )
-    how = {"resume": resume, "any_run": not anything, "keep_budget": keep_budget}
+    how = Resume(any_run=not anything, keep_budget=keep_budget) if resume else None
     return _train(asked, out, how, quiet)
 
 
-def _train(asked: Run, out: Path, how: dict[str, bool], quiet: bool) -> int:
+def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
     import shlex
 
     from rich.console import Console
@@ -107,7 +107,7 @@ def _train(asked: Run, out: Path, how: dict[str, bool], quiet: bool) -> int:
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
-            outcome = train_into(asked, out, callback=display.event, say=display.log, **how)
+            outcome = train_into(asked, out, how, display.event, display.log)
         except Stopped as stopped:
             kept = "the best model so far is saved" if stopped.model is not None else "no epoch was finished yet"
             if team.leads:

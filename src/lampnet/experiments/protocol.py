@@ -149,7 +149,7 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
 def _run_lamp(
     chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, log: Log
 ) -> Run:
-    from lampnet.pipeline.fit import fit
+    from lampnet.pipeline.fit import FitRun, fit
 
     config = chosen.config(material.prior_graph, settings)
     training = replace(config.training, seed=material.seed)
@@ -168,7 +168,7 @@ def _run_lamp(
 
     began = time.perf_counter()
     edges = material.edges if config.label_graph in ("tree", "given") else None
-    model = fit(material.labelled, config, label_edges=edges, callback=log_epoch)
+    model = fit(material.labelled, config, label_edges=edges, run=FitRun(callback=log_epoch))
     fitted = time.perf_counter()
     test = material.part("test")
     proba = model.proba(test.rows, test.row_edges)

@@ -25,7 +25,7 @@ from lampnet.evaluation.metrics import METRICS, ranking_metrics
 from lampnet.experiments.protocol import Log
 from lampnet.experiments.result_files import write_json
 from lampnet.experiments.time_limit import stoppable
-from lampnet.pipeline.fit import fit
+from lampnet.pipeline.fit import FitRun, fit
 from lampnet.runtime.signals import signals_collected
 from lampnet.training.trainer import Progress, Stopped
 
@@ -191,7 +191,7 @@ def tune(
 
 
 def _score(rows: Splits, config: Config, metric: str, callback: Callable[[str, Any], None]) -> float:
-    model = fit(rows, config, callback=callback)
+    model = fit(rows, config, run=FitRun(callback=callback))
     # Out-of-fold: predicted before the base learners were refitted on the validation rows.
     assert model.valid_truth is not None
     assert model.valid_proba is not None

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lampnet.data.label_priors import label_priors
 from lampnet.encoders.nodes import NodeRows
 from lampnet.model.kernels.fused_training import with_training_kernels
 from lampnet.model.lamp import LabelInput, MessagePassing
@@ -115,7 +116,7 @@ def fit_stacking_weights(base_logits_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple
     g = torch.from_numpy(base_logits_nLK)
     known = torch.from_numpy(~np.isnan(Y_nL))
     y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
-    prior = ((y * known).sum(0) + 0.5) / (known.sum(0) + 1.0)
+    prior = torch.from_numpy(label_priors(Y_nL))
     a = torch.full((g.shape[-1],), 1.0 / g.shape[-1], requires_grad=True)
     c = torch.logit(prior).requires_grad_()
     solver = torch.optim.LBFGS([a, c], max_iter=60, line_search_fn="strong_wolfe")

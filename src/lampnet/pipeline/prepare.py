@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -28,11 +28,11 @@ from lampnet.errors import DataError
 from lampnet.pipeline.fit import Log, no_log
 from lampnet.pipeline.mapped_rows import MANIFEST, Manifest, PartWriter, write_manifest
 from lampnet.readers.any_format import left_out
-from lampnet.readers.arff_header import read_label_names
-from lampnet.readers.arrow_files import SUFFIXES
-from lampnet.readers.files import plain_suffix
+from lampnet.readers.files import ARROW_SUFFIXES, plain_suffix
 from lampnet.readers.sources import Source, as_splits, plain_columns
-from lampnet.readers.table_chunks import TableChunks
+
+if TYPE_CHECKING:
+    from lampnet.readers.table_chunks import TableChunks
 
 MAX_VALIDATION_ROWS = 20_000
 #: rows that the encoder is fitted on (vocabulary, means, document frequencies), and how many the base learners are
@@ -76,7 +76,7 @@ class WholeInChunks:
 def is_large_table(source: Source) -> bool:
     """Whether a training should read this file in chunks instead of whole."""
     path = Path(source.data)
-    if source.named or not path.is_file() or plain_suffix(path) not in SUFFIXES:
+    if source.named or not path.is_file() or plain_suffix(path) not in ARROW_SUFFIXES:
         return False
     return path.stat().st_size >= LARGE_BYTES
 
@@ -99,8 +99,11 @@ def prepare_source(source: Source, folder: Path, config: Config, log: Log) -> No
 def _table(source: Source) -> TableChunks | None:
     """A Parquet or Arrow file in chunks; None where it has to be read whole."""
     path = Path(source.data)
-    if not path.is_file() or plain_suffix(path) not in SUFFIXES:
+    if not path.is_file() or plain_suffix(path) not in ARROW_SUFFIXES:
         return None
+    from lampnet.readers.arff_header import read_label_names
+    from lampnet.readers.table_chunks import TableChunks
+
     names = None if source.labels is None else read_label_names(source.labels)
     chunks = TableChunks(path, source.columns or None, names, on_bad_row=source.on_bad_row)
     return None if chunks.roles.kind == "columns" else chunks

@@ -22,19 +22,27 @@ _lock = threading.Lock()
 _users = 0
 
 
+def keep_memory() -> bool:
+    """Let this process keep up to a gigabyte of freed memory from now on; False where that cannot be set."""
+    allocator = _glibc()
+    if allocator is not None:
+        _set(allocator, KEPT_BYTES, LARGEST_BYTES)
+    return allocator is not None
+
+
 @contextmanager
-def kept_memory() -> Iterator[bool]:
-    """Inside the block this process keeps up to a gigabyte of freed memory; False where that cannot be set."""
+def kept_memory() -> Iterator[None]:
+    """Inside the block this process keeps freed memory; afterwards the allocator has its default setting again."""
     global _users
     allocator = _glibc()
     if allocator is None:
-        yield False
+        yield
         return
     with _lock:
         _users += 1
-        _set(allocator, KEPT_BYTES, LARGEST_BYTES)
+        keep_memory()
     try:
-        yield True
+        yield
     finally:
         with _lock:
             _users -= 1

@@ -14,10 +14,10 @@ from lampnet.encoders.nodes import NodeRows
 from lampnet.encoders.wordset import WordVectors
 from lampnet.evaluation.metrics import example_f1
 from lampnet.inference.examples import Examples
+from lampnet.model.build import build_network
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import LaMP
 from lampnet.pipeline.fit import fit
-from lampnet.training.progress import Progress
+from lampnet.training.progress import Progress, RunContext
 from lampnet.training.trainer import Trainer
 
 
@@ -83,7 +83,7 @@ def test_the_kept_weights_are_those_of_the_best_validation_epoch() -> None:
     config = TrainingConfig(epochs=8, warmup_steps=0, average=0.0, learning_rate=0.02, patience=0, threads=1)
     config_of_network = ModelConfig(width=8, heads=2, dropout=0.0, node_dropout=0.0, base_learners=())
     torch.manual_seed(0)
-    model = LaMP(config_of_network, 3, WordVectors(10, 8), LabelGraph("full", None, 3))
+    model = build_network(config_of_network, WordVectors(10, 8), LabelGraph("full", None, 3))
     seen: dict[int, list[torch.Tensor]] = {}
 
     def watch(event: str, progress: Progress) -> None:
@@ -94,7 +94,7 @@ def test_the_kept_weights_are_those_of_the_best_validation_epoch() -> None:
                     for parameter in model.parameters():
                         parameter.normal_(0, 3)
 
-    progress = Trainer(model, config, encoded, encoded, callback=watch).run()
+    progress = Trainer(model, config, encoded, encoded, RunContext(callback=watch)).run()
     scores = [record.score for record in progress.history]
     assert progress.best_epoch == int(np.argmax(scores)) <= 4
     assert max(scores) == progress.best_score

@@ -1,4 +1,4 @@
-"""MappedRows rows give the numbers of rows in memory, and damage is told."""
+"""Mapped rows give the numbers of rows in memory, and damage is reported."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from lampnet.pipeline.fit_mapped import fit_mapped, validation
-from lampnet.pipeline.prepare_source import prepare_source
 from scipy import sparse
 
 from lampnet.base_learners.protocol import FOLDS
@@ -20,8 +18,9 @@ from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.encoders import make_encoder
 from lampnet.errors import DataError
+from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import is_prepared, open_prepared
-from lampnet.pipeline.prepare import WholeInChunks, prepare
+from lampnet.pipeline.prepare import WholeInChunks, prepare, prepare_source
 from lampnet.readers.sources import Source
 
 WORDS = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house", "road", "night", "day", "rain", "sun"])
@@ -115,20 +114,20 @@ def test_rows_outside_the_sample_are_judged_by_a_model_that_never_saw_them(
 
 
 def test_a_model_trains_from_mapped_rows_and_predicts_raw_ones(folder: Path) -> None:
-    model = fit_mapped(open_prepared(folder), CONFIG)
+    model = fit(open_prepared(folder), CONFIG)
     proba = model.proba(["red fox", "green sea"])
     assert model.metadata["rows"] == {"train": 135, "valid": 15}
     assert proba[0, 0] > 0.5 > proba[1, 0]
     assert proba[1, 1] > 0.5 > proba[0, 1]
 
 
-def test_a_row_without_a_known_word_gets_the_label_frequencies(tmp_path: Path) -> None:
+def test_a_row_without_a_known_word_gets_the_label_priors(tmp_path: Path) -> None:
     data = documents()
     truth = data.indicator()
     truth[::3, 1] = np.nan
     prepare(WholeInChunks(replace(data, labels=sparse.csr_matrix(truth)), size=40), tmp_path / "rows", CONFIG)
     prepared = open_prepared(tmp_path / "rows")
-    model = fit_mapped(prepared, CONFIG.updated({"training.epochs": 1}))
+    model = fit(prepared, CONFIG.updated({"training.epochs": 1}))
     learned = prepared.parts["train"].truth(np.arange(135)).numpy()
     assert np.isnan(learned).any()
     expected = label_priors(learned)
@@ -138,7 +137,9 @@ def test_a_row_without_a_known_word_gets_the_label_frequencies(tmp_path: Path) -
     # The decisions are chosen on validation rows that are predicted in the same way.
     empty = replace(prepared.parts["valid"], nodes=model.encoder.encode(["nothing known"] * 15).nodes)
     prepared.parts["valid"] = empty
-    np.testing.assert_allclose(validation(prepared, model)[1], np.tile(expected, (15, 1)), rtol=1e-5)
+    again = fit(prepared, CONFIG.updated({"training.epochs": 1}))
+    assert again.valid_proba is not None
+    np.testing.assert_allclose(again.valid_proba, np.tile(expected, (15, 1)), rtol=1e-5)
 
 
 def test_labels_are_counted_in_blocks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +168,7 @@ def test_rows_that_come_in_order_are_validated_on_the_last(
 ) -> None:
     data, said = days(), []
     if ending == "memory":
-        prepare(WholeInChunks(data, size=90), tmp_path / "rows", CONFIG, say=said.append)
+        prepare(WholeInChunks(data, size=90), tmp_path / "rows", CONFIG, log=said.append)
     else:
         monkeypatch.setattr("lampnet.readers.table_chunks.TableChunks.__init__.__defaults__", (None, None, 90, "error"))
         prepare_source(Source(data=str(as_arrow(data, tmp_path))), tmp_path / "rows", CONFIG, said.append)
@@ -350,7 +351,7 @@ def test_a_large_table_is_prepared_by_the_training_itself(tmp_path: Path, monkey
     data, rows = documents(), tmp_path / "documents.parquet"
     tags = ["|".join(name for name, has in zip(data.label_names, row, strict=True) if has) for row in data.indicator()]
     parquet.write_table(arrow.table({"text": data.rows, "tags": tags}), rows)
-    monkeypatch.setattr("lampnet.pipeline.prepare_source.LARGE_BYTES", 1000)
+    monkeypatch.setattr("lampnet.pipeline.prepare.LARGE_BYTES", 1000)
     small = ["--set=model.width=16", "--set=model.heads=2", "--epochs=1", "--quiet"]
     assert run(["train", str(rows), "--out", str(tmp_path / "model"), *small]) == 0
     assert is_prepared(tmp_path / "model" / "checkpoints" / "prepared")

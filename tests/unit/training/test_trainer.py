@@ -18,10 +18,10 @@ from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits, probabilities
 from lampnet.inference.predictor import FittedModel
-from lampnet.model.build import build_network
+from lampnet.model.build import build_member
 from lampnet.model.label_graph import label_graph
 from lampnet.training.checkpoint import latest_checkpoint
-from lampnet.training.progress import Progress
+from lampnet.training.progress import Progress, RunContext
 from lampnet.training.trainer import Trainer
 
 _spec = importlib.util.spec_from_file_location("toy_training", Path(__file__).parents[2] / "faults" / "toy_training.py")
@@ -34,14 +34,14 @@ QUICK = {**toy.SMALL, "training.epochs": 2, "training.checkpoint_minutes": 1000,
 
 
 def trainer(changes: dict[str, Any] | None = None, unknown: float = 0.0, **options: Any) -> Trainer:
-    """A trainer on the toy rows, without opinions or a warm start, so that it starts at once."""
+    """A trainer on the toy rows, without base learners or a spectral start, so that it starts at once."""
     config = Config().updated({**QUICK, **(changes or {})})
     splits = toy_splits(unknown)
     train, valid = splits.train, splits.valid
     encoder = make_encoder("wordset", config.input).fit(train.rows)
-    network = build_network(config, 6, encoder, label_graph(config.label_graph, 6, labels=train.labels))
+    network = build_member(config, 6, encoder, label_graph(config.label_graph, 6, labels=train.labels))
     examples = [Examples(nodes=encoder.encode(part.rows).nodes, targets=part.indicator()) for part in (train, valid)]
-    return Trainer(network, config.training, *examples, **options)
+    return Trainer(network, config.training, *examples, RunContext(**options))
 
 
 def toy_splits(unknown: float = 0.0) -> Any:
