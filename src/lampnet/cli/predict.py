@@ -104,7 +104,6 @@ def command(
 
 def _predicted(model: FittedModel, chunk: Dataset, rule: Rule, first: int) -> tuple[Iterator[str], int]:
     """The lines of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
-    from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import match_rows
 
     chunk = match_rows(model, without_labels(chunk))

@@ -103,7 +103,7 @@ def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
     from lampnet.cli.display import TrainingDisplay, score_table
     from lampnet.pipeline.run import train_into
     from lampnet.runtime import distributed
-    from lampnet.training.trainer import Stopped
+    from lampnet.training.progress import Stopped
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:

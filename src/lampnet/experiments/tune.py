@@ -27,7 +27,7 @@ from lampnet.experiments.result_files import write_json
 from lampnet.experiments.time_limit import stoppable
 from lampnet.pipeline.fit import FitRun, fit
 from lampnet.runtime.signals import signals_collected
-from lampnet.training.trainer import Progress, Stopped
+from lampnet.training.progress import Progress, Stopped
 
 JOURNAL = "study.journal"
 BEST = "best.json"
