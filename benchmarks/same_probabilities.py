@@ -11,7 +11,10 @@ with the default settings and seed 0 on one thread; what is kept are the probabi
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
+
+os.environ["OMP_NUM_THREADS"] = "1"  # before NumPy: sums over two threads are rounded in another order
 
 import numpy as np
 

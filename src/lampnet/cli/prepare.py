@@ -41,7 +41,7 @@ def command(
 
     from lampnet.config import Config
     from lampnet.pipeline.mapped_rows import open_prepared
-    from lampnet.pipeline.prepare_source import prepare_source
+    from lampnet.pipeline.prepare import prepare_source
 
     config = Config.preset(preset).updated(settings_of(settings))
     source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)

@@ -12,8 +12,7 @@ from scipy import sparse
 
 from lampnet.config import Config, folds_for
 from lampnet.data.dataset import Dataset
-from lampnet.data.schema import random_split
-from lampnet.data.splits import Splits, fold_numbers, parts_of
+from lampnet.data.splits import Splits, fold_numbers, parts_of, random_split
 from lampnet.errors import ConfigError
 from lampnet.model.build import MEMBER_SEEDS
 from lampnet.pipeline.fit import FitRun, fit

@@ -172,7 +172,7 @@ def test_rows_that_come_in_order_are_validated_on_the_last(
     else:
         monkeypatch.setattr("lampnet.readers.table_chunks.TableChunks.__init__.__defaults__", (None, None, 90, "error"))
         prepare_source(Source(data=str(as_arrow(data, tmp_path))), tmp_path / "rows", CONFIG, said.append)
-    assert "rows that follow each other are alike: parts are cut in their order" in said
+    assert "rows that follow each other are alike: folds are blocks of consecutive rows" in said
     parts = open_prepared(tmp_path / "rows").parts
     order = [data.label_names.index(name) for name in open_prepared(tmp_path / "rows").label_names]
     truth = data.indicator()[:, order]

@@ -101,7 +101,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> FittedModel:
 
 def test_a_row_has_its_result_whatever_batch_it_is_in(model: FittedModel) -> None:
     rows = toy_splits().train.rows[:100]
-    examples = model.examples(rows)
+    (examples,) = model.views(model.encoder.encode(rows))
     whole = predict_logits(model.network, examples, batch_size=100)
     for size in (1, 7, 64):
         assert np.abs(predict_logits(model.network, examples, batch_size=size) - whole).max() < 1e-5
