@@ -24,16 +24,16 @@ def forward_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: i
     512
     """
     d, hidden = config.width, config.width * config.hidden_multiple
-    S, L = nodes, min(labels, config.candidates or labels)
+    S, L = nodes, min(labels, config.shortlist or labels)
     sources = min(L, edges_a_label or L)
     update = 2 * d * hidden  # W_r and W_b of one node
     among_nodes = S * (4 * d * d + 2 * S * d + update)  # W_q W_u W_v W_c, scores and sums
     total = config.feature_steps * among_nodes
-    if config.candidates:
+    if config.shortlist:
         total += labels * d  # the base logits of every label
     for step in range(config.steps):
         # Before the first message all rows have the same queries, unless they have base logits.
-        queries = 0 if step == 0 and not config.base_learners and not config.candidates else L * d * d
+        queries = 0 if step == 0 and not config.base_learners and not config.shortlist else L * d * d
         total += queries + 2 * S * d * d + 2 * L * S * d + L * (d * d + update)  # MPNN_xy
         total += L * (4 * d * d + 2 * sources * d + update)  # MPNN_yy
         total += 2 * L * d  # both readouts
@@ -46,7 +46,7 @@ def attention_flops(config: ModelConfig, labels: int, nodes: int) -> int:
     >>> attention_flops(ModelConfig(width=2, heads=1, steps=1, base_learners=()), labels=3, nodes=5)
     192
     """
-    L = min(labels, config.candidates or labels)
+    L = min(labels, config.shortlist or labels)
     return config.steps * 4 * L * (L + nodes) * config.width
 
 

@@ -27,8 +27,9 @@ from lampnet.evaluation.rules import Rule, TopK
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.saved_estimator import SavedEstimator
-from lampnet.pipeline.fit import fit
+from lampnet.pipeline.fit import FitRun, fit
 from lampnet.pipeline.run import feature_steps
+from lampnet.runtime import distributed
 from lampnet.runtime.durations import seconds_of
 from lampnet.training.progress import Progress, Stopped
 
@@ -175,9 +176,11 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             if not 0 < fraction < 1:
                 raise ConfigError(f"validation_fraction={fraction} must be between 0 and 1")
             config = config.updated({"training.folds": 1})
-        options: dict[str, Any] = {"label_edges": edges, "callback": self._report, "say": self._log}
+        run = FitRun(callback=self._report, log=self._log)
+        share = fraction or VALIDATION_FRACTION
         try:
-            model = fit(Splits(train=data), config, validation_fraction=fraction or VALIDATION_FRACTION, **options)
+            with distributed.joined():
+                model = fit(Splits(train=data), config, label_edges=edges, validation_fraction=share, run=run)
         except Stopped as stopped:
             if stopped.signal_number != signal.SIGINT or stopped.model is None:
                 raise KeyboardInterrupt from stopped
