@@ -18,7 +18,8 @@ import torch
 
 from gallery import ROOT, SEED, trained
 from lampnet.evaluation.metrics import five_metrics
-from lampnet.explain.explanation import RowAttention, decision_rule, explain, recorded_batches
+from lampnet.explain.attention import RowAttention, decision_rule, predict_rows
+from lampnet.explain.explain_rows import explain
 from lampnet.explain.faithfulness import measure
 from lampnet.inference.predictor import FittedModel
 from lampnet.readers.named.digit_scenes import LABEL_NAMES, SceneTruth, digit_truth, planted_dependencies
@@ -30,14 +31,14 @@ TEXT = Path(__file__).with_name("explanations_text.md")
 
 
 def attention_of_test(model: FittedModel, test: Any) -> tuple[np.ndarray, np.ndarray]:
-    """To patches (n, T, L, 9) and to labels (T, L, L), the first a row, the second summed; mean over heads."""
+    """Mean over heads of attention to patches, (n, T, L, 9), and, averaged over rows, to labels, (T, L, L)."""
     every = np.arange(len(LABEL_NAMES))
     to_input = np.zeros((len(test), model.config.model.steps, len(every), 9), dtype=np.float32)
     to_labels = np.zeros((model.config.model.steps, len(every), len(every)))
-    for places, output in recorded_batches(model, test):
-        for b, place in enumerate(places):
+    for batch, output in predict_rows(model, test).attention_batches():
+        for b, row in enumerate(batch):
             attention = RowAttention(output, b, len(every))
-            to_input[place] = attention.to_input(every).mean(axis=1)
+            to_input[row] = attention.to_input(every).mean(axis=1)
             to_labels += attention.to_labels(every).mean(axis=1)
     return to_input, to_labels / len(test)
 

@@ -16,7 +16,8 @@ import torch
 
 from lampnet.config import Config
 from lampnet.data.splits import Splits
-from lampnet.explain.explanation import Explanation, explain
+from lampnet.explain.explain_rows import explain
+from lampnet.explain.explanation import Explanation
 from lampnet.explain.report.pictures import write_pictures
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model

@@ -18,7 +18,7 @@ from PIL import Image
 from playwright.sync_api import sync_playwright
 
 from gallery import ROOT, SEED, trained
-from lampnet.explain.explanation import explain
+from lampnet.explain.explain_rows import explain
 from lampnet.explain.faithfulness import measure
 from lampnet.explain.report.page import write_report
 from lampnet.explain.report.whole_set import summarise

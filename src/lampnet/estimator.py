@@ -315,7 +315,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         labels : a label or a sequence of labels of `classes_`, optional
             Labels to show whether or not they are in play.
         """
-        from lampnet.explain.explanation import explain
+        from lampnet.explain.explain_rows import explain
 
         data = self._dataset(X)
         if labels is not None:

@@ -16,7 +16,8 @@ from scipy import sparse
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
-from lampnet.explain.explanation import Explanation, explain
+from lampnet.explain.explain_rows import explain
+from lampnet.explain.explanation import Explanation
 from lampnet.explain.faithfulness import measure
 from lampnet.explain.report.page import write_report
 from lampnet.explain.report.whole_set import WholeSet, summarise

@@ -62,9 +62,9 @@ def test_the_brightest_patch_and_the_widest_arrow_are_the_most_attended(watched:
         "#network .edge.into", "all => all.map(e => [e.dataset.from, e.getAttribute('stroke-width')])"
     )
     widest = max(into, key=lambda pair: float(pair[1]))[0]
-    heard = e.to_labels[0].mean(axis=0)[0].copy()
-    heard[0] = 0
-    assert int(widest) == int(heard.argmax())
+    weights = e.to_labels[0].mean(axis=0)[0].copy()
+    weights[0] = 0
+    assert int(widest) == int(weights.argmax())
 
 
 def test_the_strip_shows_every_stage_and_the_decision(watched: Any, digits: Any) -> None:
@@ -101,7 +101,7 @@ def test_the_keyboard_suffices(watched: Any, digits: Any) -> None:
     assert page.inner_text("#selected-label") == e.labels[1]
 
 
-def test_an_address_opens_its_row_and_the_honesty_checks_are_there(watched: Any, digits: Any) -> None:
+def test_an_address_opens_its_row_and_the_checks_are_there(watched: Any, digits: Any) -> None:
     page = watched.open(digits.path, "#row=5")
     assert page.input_value("#row") == "5"
     page.click("#next")

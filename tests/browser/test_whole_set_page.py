@@ -12,15 +12,15 @@ def test_counts_scores_and_rows_are_those_of_the_set(watched: Any, digits: Any) 
     found = digits.found
     assert page.inner_text("#tiles div:first-child dd") == str(len(found.ids))
     assert f"{found.scores['example_f1']:.3f}" in page.inner_text("#tiles")
-    repaired = sum(step["repaired"] for step in found.turned)
-    broken = sum(step["broken"] for step in found.turned)
-    tiles = page.eval_on_selector_all("#turned-tiles dd", "all => all.map(e => e.textContent)")
-    assert tiles[:2] == [str(repaired), str(broken)]
+    corrected = sum(step["corrected"] for step in found.changed)
+    broken = sum(step["broken"] for step in found.changed)
+    tiles = page.eval_on_selector_all("#changed-tiles dd", "all => all.map(e => e.textContent)")
+    assert tiles[:2] == [str(corrected), str(broken)]
     assert page.locator("#rows tbody tr").count() == len(found.ids)
     assert page.locator("#scatter .dot").count() > 0
     strongest = page.locator("#pairs tbody tr").first
-    judged = np.where(found.positives[:, None] >= 3, found.leaning, 0)
-    i, j = np.unravel_index(judged.argmax(), judged.shape)
+    attention = np.where(found.positives[:, None] >= 3, found.attention, 0)
+    i, j = np.unravel_index(attention.argmax(), attention.shape)
     assert (strongest.get_attribute("data-to"), strongest.get_attribute("data-from")) == (str(i), str(j))
 
 

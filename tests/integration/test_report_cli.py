@@ -15,7 +15,7 @@ from lampnet.cli.app import run
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
-from lampnet.explain.explanation import explain
+from lampnet.explain.explain_rows import explain
 from lampnet.explain.report.page import page_data
 from lampnet.persistence.model_folder import save_model
 from lampnet.pipeline.fit import fit
@@ -47,10 +47,10 @@ def test_a_model_folder_and_a_name_become_a_report(
     for name in ("report.html", "test_set.html", "explanations.json", "pictures"):
         assert (out / name).exists()
         assert str(out / name) in said
-    told = json.loads((out / "explanations.json").read_text(encoding="utf-8"))
-    assert [e["row"] for e in told["explanations"]] == [2, 0]
-    assert all("digit_7" in e["labels"] for e in told["explanations"])
-    assert {"attended", "random", "verdict"} <= set(told["faithfulness"]["nodes"])
+    written = json.loads((out / "explanations.json").read_text(encoding="utf-8"))
+    assert [e["row"] for e in written["explanations"]] == [2, 0]
+    assert all("digit_7" in e["labels"] for e in written["explanations"])
+    assert {"attended", "random", "verdict"} <= set(written["faithfulness"]["nodes"])
     assert sorted(f.name for f in (out / "pictures").glob("*.png")) == [
         "row2_stages.png", "row2_to_input.png", "row2_to_labels.png",
     ]  # fmt: skip

@@ -1,6 +1,6 @@
 """What a person sees of one row: its nodes by name and place, and the input itself as plain data.
 
-What places mean for each kind of input says `EncodedRows.node_places`.
+`EncodedRows.node_places` states what places mean for each kind of input.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import BASES
-from lampnet.encoders.base import EncodedRows, Encoder
+from lampnet.encoders.base import EncodedRows
+from lampnet.encoders.nodes import NodeRows
 
 #: Pictures are shown no larger than this, so that a page with fifty of them stays small.
 PICTURE_SIDE = 256
@@ -43,23 +45,22 @@ class Node:
         }
 
 
-def describe_input(encoder: Encoder, rows: Any) -> tuple[list[Node], dict[str, Any]]:
-    """All nodes of the only row in `rows`, and that row as JSON data."""
-    kind = encoder.kind
-    encoded = encoder.encode(rows)
-    names, places = encoded.node_names(0), encoded.node_places(0)
+def describe_input(encoded: EncodedRows, data: Dataset, row: int) -> tuple[list[Node], dict[str, Any]]:
+    """All nodes of one row, and the row itself as JSON data; `encoded` are the rows of `data`."""
+    kind, rows = data.kind, data.rows
+    names, places = encoded.node_names(row), encoded.node_places(row)
     values: list[float | None] = [None for _ in names]
     shown: dict[str, Any] = {}
     if kind == "text":
-        shown = {"text": rows[0]}
+        shown = {"text": rows[row]}
     elif kind == "image":
-        shown = _picture(rows[0])
+        shown = _picture(rows[row])
     elif kind == "dna":
-        shown = {"sequence": "".join(BASES[code] for code in np.asarray(rows[0]))}
+        shown = {"sequence": "".join(BASES[code] for code in np.asarray(rows[row]))}
     elif kind == "molecule":
-        shown = {"smiles": str(rows[0])}
+        shown = {"smiles": str(rows[row])}
     elif kind in ("wordset", "columns"):
-        values = _values(encoded, len(names))
+        values = _values(encoded.nodes, row, len(names))
     nodes = [
         Node(number=i, name=name, places=place, value=value)
         for i, (name, place, value) in enumerate(zip(names, places, values, strict=True))
@@ -67,16 +68,16 @@ def describe_input(encoder: Encoder, rows: Any) -> tuple[list[Node], dict[str, A
     return nodes, {"kind": kind, **shown}
 
 
-def _values(encoded: EncodedRows, n: int) -> list[float | None]:
-    """What each node weighs: tf-idf of a word, standard deviations of a column from its mean."""
-    values = encoded.nodes.values
+def _values(nodes: NodeRows, row: int, n: int) -> list[float | None]:
+    """Each node's value: the tf-idf of a word, the distance of a column from its mean in standard deviations."""
+    values = None if nodes.values is None else nodes.values[nodes.offsets[row] : nodes.offsets[row + 1]]
     if values is None or len(values) != n:
         return [None] * n
     return [round(float(value), 4) for value in values]
 
 
 def _picture(item: Any) -> dict[str, Any]:
-    """A JPEG, of small and grey pictures a PNG, as a data address, with the size of the original in pixels."""
+    """A JPEG (a PNG for small and grey pictures) as a data URL, with the size of the original in pixels."""
     from PIL import Image
 
     if isinstance(item, (str, Path)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,15 @@ from hypothesis import strategies as st
 from scipy import sparse
 from scipy.special import expit
 
-from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.splits import Splits
 from lampnet.errors import DataError
 from lampnet.explain.explanation import Explanation
 from lampnet.explain.input_view import Node
 from lampnet.explain.report.escaping import packed, script_json
-from lampnet.explain.report.page import report_page, text_pieces
+from lampnet.explain.report.page import report_page, text_chunks
 from lampnet.explain.report.pictures import write_pictures
 from lampnet.explain.report.whole_set import summarise, whole_set_data
-from lampnet.pipeline.fit import fit
+from lampnet.inference.predictor import FittedModel
 
 HOSTILE = [
     "</script><script>alert(1)</script>",
@@ -49,7 +48,7 @@ def explanation(labels: int = 6, nodes: int = 9, words: int = 9, seed: int = 0, 
         "input": {"kind": "text", "text": " ".join(tokens)},
         "nodes": tuple(Node(number=int(i), name=tokens[i], places=((int(starts[i]), int(starts[i]) + len(tokens[i])),))
                        for i in picked),
-        "labels": tuple(f"label {i}" for i in range(labels)), "numbers": np.arange(labels),
+        "labels": tuple(f"label {i}" for i in range(labels)), "label_index": np.arange(labels),
         "stages": ("0", "1.1", "1.2", "2.1", "2.2"),
         "stage_proba": random.random((5, labels)).astype(np.float32),
         "proba": np.sort(random.random(labels).astype(np.float32))[::-1],
@@ -57,7 +56,7 @@ def explanation(labels: int = 6, nodes: int = 9, words: int = 9, seed: int = 0, 
         "truth": (np.arange(labels) % 2).astype(np.float32),
         "to_input": (to_input / to_input.sum(-1, keepdims=True)).astype(np.float32),
         "to_labels": (to_labels / to_labels.sum(-1, keepdims=True)).astype(np.float32),
-        "listening": np.ones(labels, dtype=bool),
+        "exchanges_messages": np.ones(labels, dtype=bool),
     }  # fmt: skip
     return Explanation(**(given | changes))
 
@@ -130,7 +129,7 @@ def test_no_row_is_refused() -> None:
 def test_long_texts_keep_the_attended_words(length: int, spans: list[tuple[int, int]]) -> None:
     text = "".join(chr(97 + i % 26) for i in range(length))
     places = [(a, min(a + n, length)) for a, n in spans if a + n <= length]
-    chunks = text_pieces(text, places, whole=1500)
+    chunks = text_chunks(text, places, whole=1500)
     ends = 0
     for chunk in chunks:
         assert chunk["start"] >= ends
@@ -156,7 +155,7 @@ def test_pictures_are_written_small_for_names_of_any_kind(tmp_path: Any) -> None
         assert file.stat().st_size < 250_000
 
 
-def test_the_whole_set_counts_as_a_slow_loop_does() -> None:
+def test_the_whole_set_counts_as_a_slow_loop_does(trained: Callable[..., FittedModel]) -> None:
     random = np.random.default_rng(3)
     X = (random.random((50, 12)) < 0.5).astype(np.float32)
     X[:, 0] = 1
@@ -164,42 +163,42 @@ def test_the_whole_set_counts_as_a_slow_loop_does() -> None:
     Y[random.random(Y.shape) < 0.2] = np.nan
     data = Dataset(name="words", kind="wordset", rows=sparse.csr_matrix(X), labels=sparse.csr_matrix(Y),
                    label_names=tuple("abcde"))  # fmt: skip
-    settings = {"model.width": 16, "model.heads": 2, "training.epochs": 3, "training.threads": 1,
-                "training.batch_size": 8, "training.warmup_steps": 2, "model.base_learners": "none"}  # fmt: skip
-    model = fit(Splits(train=data, valid=data), Config.preset("fast").updated(settings))
+    model = trained(data, training__epochs=3, training__batch_size=8)
     found = summarise(model, data)
     rule = model.decisions.best["example_f1"]
     chosen = rule.apply(model.proba(data.rows))
-    repaired = broken = other = 0
-    leaning = np.zeros((5, 5))
+    corrected = broken = unknown = 0
+    attention = np.zeros((5, 5))
+    examples = model.views(model.encoder.encode(data.rows))[0]
     for row in range(50):
-        output = model.output(data.rows[[row]])
+        output = model.output(examples, np.array([row]))
         logits = [stage[0].numpy() for stage in output.stages]
         for before, after in ((0, 1), (2, 3)):
             was, became = (rule.apply(expit(logits[g][None]))[0] for g in (before, after))
             for label in range(5):
                 if was[label] != became[label]:
                     truth = Y[row, label]
-                    other += bool(np.isnan(truth))
-                    repaired += bool(became[label] == truth)
+                    unknown += bool(np.isnan(truth))
+                    corrected += bool(became[label] == truth)
                     broken += bool(was[label] == truth)
-        heard = np.mean([x[0].mean(0).numpy() for x in output.to_labels or []], axis=0)
+        weights = np.mean([x[0].mean(0).numpy() for x in output.to_labels or []], axis=0)
         for label in range(5):
             if chosen[row, label] or Y[row, label] == 1:
-                leaning[label] += heard[label] * (np.arange(5) != label)
-    assert (sum(t["repaired"] for t in found.turned), sum(t["broken"] for t in found.turned)) == (repaired, broken)
-    assert sum(t["other"] for t in found.turned) == other
-    np.testing.assert_allclose(found.leaning * found.positives[:, None], leaning, atol=1e-4)
-    told = whole_set_data(found)
-    json.dumps(told, allow_nan=False)
-    confused = {(i, j): n for i, j, n in told["confusions"]}
+                attention[label] += weights[label] * (np.arange(5) != label)
+    assert [sum(step[kind] for step in found.changed) for kind in ("corrected", "broken", "unknown")] == [
+        corrected, broken, unknown,
+    ]  # fmt: skip
+    np.testing.assert_allclose(found.attention * found.positives[:, None], attention, atol=1e-4)
+    written = whole_set_data(found)
+    json.dumps(written, allow_nan=False)
+    confused = {(i, j): n for i, j, n in written["confusions"]}
     for i in range(5):
         for j in range(5):
             slow = sum(bool(Y[r, i] == 1 and not chosen[r, i] and Y[r, j] == 0 and chosen[r, j]) for r in range(50))
             assert confused.get((i, j), 0) == slow
-    for label, true, given_to, precision, *_ in told["perLabel"]:
+    for label, true, given_to, precision, *_ in written["perLabel"]:
         assert true == int(np.nansum(Y[:, label]))
         assert given_to == int(chosen[:, label].sum())
-        judged = chosen[:, label] & ~np.isnan(Y[:, label])
-        if judged.any():
-            assert precision == pytest.approx(Y[judged, label].mean(), abs=1e-4)
+        scored = chosen[:, label] & ~np.isnan(Y[:, label])
+        if scored.any():
+            assert precision == pytest.approx(Y[scored, label].mean(), abs=1e-4)

@@ -1,1 +1,1 @@
-"""Explanations as things to look at: pictures in the paper's layout and self-contained pages."""
+"""Explanations to look at: pictures in the paper's layout and self-contained pages."""

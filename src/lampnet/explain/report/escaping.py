@@ -1,4 +1,4 @@
-"""How data and parts get into a page without a word of it becoming markup.
+"""How data gets into a page without any of it becoming markup.
 
 Data goes in as JSON inside `<script type="application/json">`; the signs that could end the element or
 mislead a parser are written as JSON escapes. The page's own script builds everything with textContent.
@@ -60,8 +60,8 @@ def fill(template: str, title: str, data: Any, scripts: tuple[str, ...]) -> str:
         "@@DATA@@": script_json(data),
         "@@SCRIPT@@": code,
     }
-    # One pass, so that a value that looks like a place is not filled again.
-    return re.sub("@@[A-Z]+@@", lambda place: parts[place.group()], _part(template))
+    # One pass, so that a value that looks like a marker is not filled again.
+    return re.sub("@@[A-Z]+@@", lambda marker: parts[marker.group()], _part(template))
 
 
 def _part(name: str) -> str:

@@ -11,18 +11,19 @@ import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError
-from lampnet.explain.explanation import checked_rows, explain
-from lampnet.explain.faithfulness import measure
+from lampnet.explain.attention import predict_rows
+from lampnet.explain.explain_rows import Shown, explain_predicted, label_numbers
+from lampnet.explain.faithfulness import measure_predicted
 from lampnet.explain.report.page import write_report
 from lampnet.explain.report.pictures import write_pictures
-from lampnet.explain.report.whole_set import summarise
+from lampnet.explain.report.whole_set import summarise_predicted
 from lampnet.explain.report.whole_set_page import write_whole_set
 from lampnet.inference.predictor import FittedModel
 
 REPORT, TEST_SET, DATA, PICTURES = "report.html", "test_set.html", "explanations.json", "pictures"
-#: Rows explained when none are named; a page holds fifty easily.
+#: Rows explained when none are named, and at most.
 ROWS, MOST_PAGE_ROWS = 20, 50
-#: Rows of the whole-set page; more are drawn from, with a seed, and the page says so.
+#: Rows of the whole-set page; of a larger set a random part is shown, and the page states so.
 MOST_SET_ROWS = 2000
 
 
@@ -52,46 +53,42 @@ def write_folder(
     Parameters
     ----------
     model, data, rows, labels
-        As for `lampnet.explain.explanation.explain`; by default the first 20 rows.
+        As for `lampnet.explain.explain_rows.explain`; by default the first 20 rows.
     out : path
         A folder; made where it does not exist.
     pictures : int
         For how many of the rows to draw the static pictures.
     seed : int
-        Of the honesty checks' random baseline, and of the rows drawn from a very large set.
+        Of the random baseline of the checks, and of the rows drawn from a very large set.
     """
-    data = model.check(data)
     if not len(data):
         raise DataError(f"{data.name}: there are no rows to explain; give at least one")
-    index = checked_rows(data, range(min(ROWS, len(data))) if rows is None else rows)
-    if len(index) > MOST_PAGE_ROWS:
-        raise DataError(f"{len(index)} rows were asked for; a page holds at most {MOST_PAGE_ROWS}: name fewer rows")
+    wanted = np.arange(min(ROWS, len(data))) if rows is None else np.asarray(list(rows), dtype=np.int64)
+    if len(wanted) > MOST_PAGE_ROWS:
+        raise DataError(f"{len(wanted)} rows were asked for; a page holds at most {MOST_PAGE_ROWS}: name fewer rows")
+    shown = Shown(labels=label_numbers(model.label_names, labels or ()))
+    whole = np.arange(len(data))
+    if len(data) > MOST_SET_ROWS:
+        whole = np.sort(np.random.default_rng(seed).permutation(len(data))[:MOST_SET_ROWS])
+    log(f"predicting {len(np.union1d(wanted, whole))} rows")
+    predicted = predict_rows(model, data, np.union1d(wanted, whole))
+    selected = predicted.where(wanted)
     out = Path(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
-        log(f"explaining {len(index)} rows")
-        explanations = explain(model, data, index.tolist(), labels)
+        log(f"explaining {len(wanted)} rows")
+        explanations = explain_predicted(predicted, selected, shown=shown)
         log("checking how far attention can be trusted")
-        checks = measure(model, data, index.tolist(), seed=seed)
+        checks = measure_predicted(predicted, selected, seed=seed)
         report = write_report(out / REPORT, explanations, faithfulness=checks, test_set_link=TEST_SET)
-        written = out / DATA
-        told = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks.to_json()}
-        written.write_text(json.dumps(told, ensure_ascii=True) + "\n", encoding="utf-8")
-        chosen = np.arange(len(data))
-        if len(data) > MOST_SET_ROWS:
-            chosen = np.sort(np.random.default_rng(seed).permutation(len(data))[:MOST_SET_ROWS])
-        log(f"going through {len(chosen)} rows for the whole set's page")
-        found = summarise(model, data.take(chosen))
-        test_set = write_whole_set(
-            out / TEST_SET,
-            found,
-            explained=index.tolist(),
-            report_link=REPORT,
-            numbers=chosen.tolist(),
-            of=len(data),
-        )
+        written = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks.to_json()}
+        (out / DATA).write_text(json.dumps(written, ensure_ascii=True) + "\n", encoding="utf-8")
+        log(f"summarising {len(whole)} rows for the page of the whole set")
+        found = summarise_predicted(predicted, predicted.where(whole))
+        explained = wanted.tolist()
+        test_set = write_whole_set(out / TEST_SET, found, explained=explained, report_link=REPORT, of=len(data))
         log(f"drawing the pictures of {min(pictures, len(explanations))} rows")
         drawn = [path for e in explanations[:pictures] for path in write_pictures(e, out / PICTURES)]
     except OSError as fault:
         raise DataError(f"{out} cannot be written ({fault.strerror or fault}); give another folder") from None
-    return ReportFiles(report=report, test_set=test_set, data=written, pictures=drawn)
+    return ReportFiles(report=report, test_set=test_set, data=out / DATA, pictures=drawn)

@@ -28,12 +28,12 @@ def molecule_drawing(smiles: str) -> dict[str, Any]:
     if molecule is None:
         return {"atoms": [], "bonds": []}
     rdDepictor.Compute2DCoords(molecule)
-    places = molecule.GetConformer().GetPositions()
+    positions = molecule.GetConformer().GetPositions()
     return {
         "atoms": [
             {
-                "x": round(float(places[atom.GetIdx(), 0]), 3),
-                "y": round(-float(places[atom.GetIdx(), 1]), 3),
+                "x": round(float(positions[atom.GetIdx(), 0]), 3),
+                "y": round(-float(positions[atom.GetIdx(), 1]), 3),
                 "symbol": atom.GetSymbol(),
                 "charge": atom.GetFormalCharge(),
             }

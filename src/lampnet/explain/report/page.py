@@ -1,7 +1,7 @@
 """One self-contained page for a few explained rows.
 
-The page holds what matters and says what it leaves out: with many labels and nodes the weakest nodes go
-first, until the whole stays under `MOST_BYTES`.
+The page states what it leaves out: where there are many labels and nodes, the nodes with least attention go
+first, until the page stays under `MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NODE_LIMITS = (128, 96, 64, 48, 32, 24, 16, 8)
 #: Text beyond this many characters is shown around the attended words only.
 WHOLE_TEXT = 12_000
 _CONTEXT = 120
-#: Names longer than this are cut; the page says so with an ellipsis.
+#: Longer names are cut and end with an ellipsis.
 LONGEST_NAME = 5_000
 
 
@@ -39,9 +39,9 @@ def report_page(
     Parameters
     ----------
     explanations : sequence of Explanation
-        From `lampnet.explain.explanation.explain`; at least one.
+        From `lampnet.explain.explain_rows.explain`; at least one.
     faithfulness : Faithfulness, optional
-        The honesty checks of the same rows.
+        The checks of the same rows.
     title : str, optional
         By default the data set's name.
     test_set_link : str, optional
@@ -84,8 +84,7 @@ def page_data(
 
 def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
     """One row for the page: the `node_limit` most attended nodes, attention packed as (T, H, K, N) and (T, H, K, K)."""
-    weight = e.to_input.mean(axis=1).max(axis=(0, 1), initial=0.0)
-    kept = np.sort(np.argsort(-weight, kind="stable")[:node_limit])
+    kept = e.strongest_nodes(node_limit)
     nodes = [e.nodes[i] for i in kept]
     return {
         "row": e.row,
@@ -100,10 +99,10 @@ def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
         ],
         "stages": np.round(e.stage_proba.astype(float), 4).tolist(),
         "proba": np.round(e.proba.astype(float), 6).tolist(),
-        "chosen": [bool(c) for c in e.chosen],
+        "chosen": e.chosen.tolist(),
         "threshold": np.round(e.threshold.astype(float), 4).tolist(),
-        "truth": None if e.truth is None else [None if np.isnan(t) else bool(t) for t in e.truth],
-        "listening": [bool(x) for x in e.listening],
+        "truth": e.truth_json(),
+        "exchangesMessages": e.exchanges_messages.tolist(),
         "toInput": packed(e.to_input[..., kept]),
         "toLabels": packed(e.to_labels),
         "input": _shown_input(e.input, nodes),
@@ -113,11 +112,10 @@ def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
 def _node_limit(explanations: Sequence[Explanation]) -> int:
     """The largest limit with which the whole page stays small enough."""
     fixed = sum(
-        len(e.numbers) ** 2 * e.steps * e.heads * 2.7 + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000
-        for e in explanations
+        len(e.labels) ** 2 * e.steps * e.heads * 2.7 + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000 for e in explanations
     )
     for limit in NODE_LIMITS:
-        moving = sum(min(len(e.nodes), limit) * (len(e.numbers) * e.steps * e.heads * 2.7 + 60) for e in explanations)
+        moving = sum(min(len(e.nodes), limit) * (len(e.labels) * e.steps * e.heads * 2.7 + 60) for e in explanations)
         if fixed + moving <= MOST_BYTES:
             return limit
     return NODE_LIMITS[-1]
@@ -126,7 +124,7 @@ def _node_limit(explanations: Sequence[Explanation]) -> int:
 def _shown_input(shown: dict[str, Any], nodes: Sequence[Any]) -> dict[str, Any]:
     kind = shown["kind"]
     if kind == "text":
-        return {"kind": kind, "chunks": text_pieces(shown["text"], [place for node in nodes for place in node.places])}
+        return {"kind": kind, "chunks": text_chunks(shown["text"], [place for node in nodes for place in node.places])}
     if kind == "molecule":
         from lampnet.explain.report.molecule import molecule_drawing
 
@@ -134,14 +132,14 @@ def _shown_input(shown: dict[str, Any], nodes: Sequence[Any]) -> dict[str, Any]:
     return shown
 
 
-def text_pieces(text: str, places: Sequence[tuple[int, ...]], whole: int = WHOLE_TEXT) -> list[dict[str, Any]]:
+def text_chunks(text: str, places: Sequence[tuple[int, ...]], whole: int = WHOLE_TEXT) -> list[dict[str, Any]]:
     """The text as chunks {start, text}; a long one only around its attended words.
 
     Places are counted in code points, as Python does; the page counts the same way.
 
-    >>> text_pieces("short", [])
+    >>> text_chunks("short", [])
     [{'start': 0, 'text': 'short'}]
-    >>> [chunk["start"] for chunk in text_pieces("x" * 1000, [(500, 501)], whole=10)]
+    >>> [chunk["start"] for chunk in text_chunks("x" * 1000, [(500, 501)], whole=10)]
     [380]
     """
     if len(text) <= whole:

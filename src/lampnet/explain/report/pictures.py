@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lampnet.explain.explanation import Explanation
+from lampnet.explain.explanation import Explanation, strongest
 
 MOST_LABELS, MOST_POSITIVE, MOST_NODES = 24, 14, 24
 TRUE_RED = "#c4281b"
@@ -44,7 +44,7 @@ def stages_figure(e: Explanation) -> Any:
     values = e.stage_proba[:, shown]
     figure, (axes,) = _figure(max(4.6, 0.36 * len(shown) + 1.9), 0.34 * len(e.stages) + 2.1, 1)
     image = _grid(axes, values, 1.0)
-    axes.set_yticks(range(len(e.stages)), [f"{s}  first opinion" if s == "0" else s for s in e.stages])
+    axes.set_yticks(range(len(e.stages)), [f"{s}  initial" if s == "0" else s for s in e.stages])
     _name_labels(axes, e, shown, "x")
     axes.set_title(_title(e, "Predictions after every stage"), fontsize=9, loc="left")
     _scale(figure, axes, image).set_label("probability", fontsize=8)
@@ -52,10 +52,10 @@ def stages_figure(e: Explanation) -> Any:
 
 
 def input_figure(e: Explanation) -> Any:
-    """(b) label-to-feature attention of the positive labels, one panel a step."""
+    """(b) label-to-feature attention of the positive labels, one panel per step."""
     labels = e.positive()[:MOST_POSITIVE]
     summed = e.to_input.sum(axis=1)[:, labels]  # (T, K, N)
-    nodes = _nodes_shown(summed)
+    nodes = strongest(summed, MOST_NODES)
     names = [_middle_out(e.nodes[i].name) for i in nodes]
     height = (0.26 * max(2, len(labels)) + 0.8) * e.steps + 1.0
     figure, panels = _figure(max(4.6, 0.3 * len(nodes) + 2.4), height, e.steps)
@@ -74,12 +74,12 @@ def input_figure(e: Explanation) -> Any:
         axes.set_title(f"Stage {step + 1}.1 (sum over {e.heads} heads)", fontsize=9, loc="left")
         _scale(figure, axes, image)
     figure.suptitle(_title(e, "Label-to-feature attention"), fontsize=9, x=0.01, ha="left")
-    _say_left_out(figure, e, nodes, labels)
+    _note_left_out(figure, e, nodes, labels)
     return figure
 
 
 def labels_figure(e: Explanation) -> Any:
-    """(c) label-to-label attention among the positive labels, one panel a step."""
+    """(c) label-to-label attention among the positive labels, one panel per step."""
     labels = e.positive()[:MOST_POSITIVE]
     summed = e.to_labels.sum(axis=1)[:, labels][:, :, labels]
     side = 0.3 * max(2, len(labels))
@@ -89,7 +89,7 @@ def labels_figure(e: Explanation) -> Any:
         _name_labels(axes, e, labels, "x")
         if step == 0:
             _name_labels(axes, e, labels, "y")
-            axes.set_ylabel("listens", fontsize=8)
+            axes.set_ylabel("attends to", fontsize=8)
         else:
             axes.set_yticks([])
         axes.set_title(f"Stage {step + 1}.2 (sum over heads)", fontsize=9, loc="left")
@@ -149,14 +149,7 @@ def _labels_shown(e: Explanation) -> list[int]:
     return sorted(order)
 
 
-def _nodes_shown(summed: np.ndarray) -> np.ndarray:
-    """int: the nodes with most attention of any positive label at any step, in the row's order."""
-    weight = summed.max(axis=(0, 1), initial=0.0)
-    shown: np.ndarray = np.sort(np.argsort(-weight, kind="stable")[:MOST_NODES])
-    return shown
-
-
-def _say_left_out(figure: Any, e: Explanation, nodes: np.ndarray, labels: np.ndarray) -> None:
+def _note_left_out(figure: Any, e: Explanation, nodes: np.ndarray, labels: np.ndarray) -> None:
     parts = []
     if len(nodes) < e.n_nodes:
         parts.append(f"the {len(nodes)} most attended of {e.n_nodes} input nodes")

@@ -11,13 +11,9 @@ from lampnet.explain.report.whole_set import WholeSet, whole_set_data
 
 
 def whole_set_page(
-    found: WholeSet,
-    explained: Sequence[int] = (),
-    report_link: str | None = None,
-    numbers: Sequence[int] | None = None,
-    of: int | None = None,
+    found: WholeSet, explained: Sequence[int] = (), report_link: str | None = None, of: int | None = None
 ) -> str:
-    """The HTML: leanings against co-occurrence, what messages changed, scores, confusions, rows.
+    """The HTML: attention against co-occurrence, what messages changed, scores, confusions, rows.
 
     Parameters
     ----------
@@ -27,12 +23,10 @@ def whole_set_page(
         Rows that the report page explains; they get a link.
     report_link : str, optional
         File name of the report page.
-    numbers : sequence of int, optional
-        Where only some rows of a set were summarised: their row numbers.
     of : int, optional
-        How many rows the set has.
+        How many rows the set has, where only some of them were summarised.
     """
-    data = whole_set_data(found, list(numbers) if numbers is not None else None)
+    data = whole_set_data(found)
     data |= {"report": report_link, "explained": list(explained), "of": of if of is not None else len(found.ids)}
     return fill("test_set.html", data["title"], data, ("shared.js", "test_set.js"))
 

@@ -1,11 +1,11 @@
-// The input itself, with one label's attention laid over it: one drawing a kind of input.
+// The input itself, with one label's attention laid over it: one drawing per kind of input.
 
 function drawInput(row, weights) {
   const most = Math.max(0, ...weights);
   const level = (i) => (most > 0 ? weights[i] / most : 0);
   const tip = (i) => shorten(row.nodes[i].name, 120) + ": " + percent(weights[i]) + " of the attention";
   const kind = row.input.kind;
-  if (!row.nodes.length) return make("p", { class: "lead", text: "This row has nothing the model knows: no input node sent a message." });
+  if (!row.nodes.length) return make("p", { class: "lead", text: "The model knows nothing in this row: it has no input node to attend to." });
   if (kind === "text" && row.nodes.some((node) => node.places.length)) return drawText(row, level, tip, weights);
   if (kind === "image") return drawPicture(row, level, tip, weights);
   if (kind === "dna") return drawBases(row, level, tip, weights);
@@ -34,18 +34,18 @@ function drawText(row, level, tip, weights) {
   row.nodes.forEach((node, i) => node.places.forEach(([start, end]) => spans.push([start, end, i])));
   spans.sort((a, b) => a[0] - b[0]);
   let last = 0;
-  for (const piece of row.input.pieces) {
-    if (piece.start > last) box.append(make("span", { class: "gap", text: " … " + count(piece.start - last, "character") + " left out … " }));
-    const signs = Array.from(piece.text); // code points, as the places are counted
+  for (const chunk of row.input.chunks) {
+    if (chunk.start > last) box.append(make("span", { class: "gap", text: " … " + count(chunk.start - last, "character") + " left out … " }));
+    const signs = Array.from(chunk.text); // code points, as the places are counted
     let at = 0;
     for (const [start, end, i] of spans) {
-      const a = start - piece.start, b = end - piece.start;
+      const a = start - chunk.start, b = end - chunk.start;
       if (a < at || b > signs.length) continue;
       box.append(signs.slice(at, a).join(""), lit(i, row, level, tip, weights, signs.slice(a, b).join("")));
       at = b;
     }
     box.append(signs.slice(at).join(""));
-    last = piece.start + signs.length;
+    last = chunk.start + signs.length;
   }
   return box;
 }

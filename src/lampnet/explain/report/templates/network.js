@@ -1,11 +1,11 @@
-// The labels in play as a drawn network: an arrow from j to i says that i listened to j.
+// The labels shown as a network: an arrow from j to i shows that i attends to j.
 
 const MOST_DRAWN = 16;
 
 function drawNetwork(row, selected, weights, choose) {
   const K = row.labels.length;
-  const heard = (i, j) => weights[i * K + j];
-  const drawn = labelsDrawn(row, selected, heard);
+  const weight = (i, j) => weights[i * K + j];
+  const drawn = labelsDrawn(row, selected, weight);
   const width = Math.max(250, byId("network").clientWidth || 480);
   const narrow = width < 420;
   const side = narrow ? 88 : 124, letters = narrow ? 10 : 13;
@@ -15,30 +15,30 @@ function drawNetwork(row, selected, weights, choose) {
     const angle = (2 * Math.PI * n) / drawn.length - Math.PI / 2;
     return [label, { x: cx + rx * Math.cos(angle), y: cy + ry * Math.sin(angle), cos: Math.cos(angle), sin: Math.sin(angle) }];
   }));
-  const drawing = makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Labels in play; arrows point to the label that listens" });
+  const drawing = makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": "Labels; arrows point to the label that receives messages" });
   drawing.append(makeSvg("defs", {}, arrow("soft"), arrow("into"), arrow("out")));
-  const edges = edgesDrawn(drawn, selected, heard);
-  const widest = Math.max(1e-9, ...edges.map(([i, j]) => heard(i, j)));
+  const edges = edgesDrawn(drawn, selected, weight);
+  const widest = Math.max(1e-9, ...edges.map(([i, j]) => weight(i, j)));
   const order = { soft: 0, out: 1, into: 2 };
   const named = edges.map(([i, j]) => [i, j, i === selected ? "into" : j === selected ? "out" : "soft"]).sort((a, b) => order[a[2]] - order[b[2]]);
-  for (const [i, j, kind] of named) drawing.append(edge(place.get(j), place.get(i), heard(i, j), widest, kind, row, i, j));
+  for (const [i, j, kind] of named) drawing.append(edge(place.get(j), place.get(i), weight(i, j), widest, kind, row, i, j));
   for (const label of drawn) drawing.append(labelNode(row, label, place.get(label), label === selected, letters, choose));
   return drawing;
 }
 
-function labelsDrawn(row, selected, heard) {
+function labelsDrawn(row, selected, weight) {
   const K = row.labels.length;
   if (K <= MOST_DRAWN) return Array.from({ length: K }, (_, i) => i);
   const score = Array.from({ length: K }, (_, i) =>
-    (i === selected ? 10 : 0) + (row.chosen[i] || (row.truth && row.truth[i]) ? 1 : 0) + 3 * heard(selected, i) + heard(i, selected));
+    (i === selected ? 10 : 0) + (row.chosen[i] || (row.truth && row.truth[i]) ? 1 : 0) + 3 * weight(selected, i) + weight(i, selected));
   return byFalling(score).slice(0, MOST_DRAWN).sort((a, b) => a - b);
 }
 
-function edgesDrawn(drawn, selected, heard) {
+function edgesDrawn(drawn, selected, weight) {
   const edges = [];
   for (const i of drawn) {
-    const others = drawn.filter((j) => j !== i && heard(i, j) >= 0.01).sort((a, b) => heard(i, b) - heard(i, a));
-    // Two loudest voices of every label, all that the selected one heard.
+    const others = drawn.filter((j) => j !== i && weight(i, j) >= 0.01).sort((a, b) => weight(i, b) - weight(i, a));
+    // The two strongest sources of every label, all sources of the selected one.
     for (const j of i === selected ? others : others.slice(0, 2)) edges.push([i, j]);
   }
   return edges;
@@ -58,7 +58,7 @@ function edge(from, to, value, widest, kind, row, i, j) {
     d: `M${from.x.toFixed(1)} ${from.y.toFixed(1)} Q${mx.toFixed(1)} ${my.toFixed(1)} ${ex.toFixed(1)} ${ey.toFixed(1)}`,
     class: "edge " + kind, "stroke-width": (0.6 + 5.4 * (value / widest)).toFixed(2), "marker-end": `url(#arrow-${kind})`,
     "data-from": j, "data-to": i, "data-weight": value.toFixed(6),
-    "data-tip": shorten(row.labels[i], 60) + " listened to " + shorten(row.labels[j], 60) + ": " + percent(value),
+    "data-tip": shorten(row.labels[i], 60) + " attends to " + shorten(row.labels[j], 60) + ": " + percent(value),
   });
 }
 

@@ -1,4 +1,4 @@
-// The page of explained rows: one state, drawn anew after every choice.
+// The page of explained rows: one state, redrawn after every choice.
 
 const state = { row: 0, label: 0, step: 0, head: -1 }; // head -1 is the mean over heads
 
@@ -36,12 +36,12 @@ function status(row, i) {
 }
 
 const GLYPH = { right: "✓", wrong: "✕", missed: "○", chosen: "✓", "": "" };
-const MEANING = { right: "chosen, rightly", wrong: "chosen, wrongly", missed: "true, but missed", chosen: "chosen", "": "not chosen" };
+const MEANING = { right: "correctly predicted", wrong: "wrongly predicted", missed: "true, but missed", chosen: "predicted", "": "not predicted" };
 
 function drawSummary(row) {
   const box = byId("summary");
   const labels = row.labels.map((_, i) => i).filter((i) => status(row, i));
-  const chips = make("ul", { class: "chips", "aria-label": "Chosen and true labels" });
+  const chips = make("ul", { class: "chips", "aria-label": "Predicted and true labels" });
   for (const i of labels) {
     const kind = status(row, i);
     chips.append(make("li", {}, make("button", {
@@ -53,12 +53,12 @@ function drawSummary(row) {
   const kinds = new Set(labels.map((i) => status(row, i)));
   const legend = make("p", { class: "legend small" });
   for (const kind of ["right", "chosen", "wrong", "missed"]) if (kinds.has(kind)) legend.append(make("span", { class: kind + "-key", text: GLYPH[kind] + " " + MEANING[kind] }));
-  legend.append(make("span", { text: "Decision: " + DATA.rule }));
-  replaceAll(box, labels.length ? chips : make("p", { class: "lead", text: "No label was chosen for this row, and none is known to be true." }), legend,
+  legend.append(make("span", { text: "Decision rule: " + DATA.rule }));
+  replaceAll(box, labels.length ? chips : make("p", { class: "lead", text: "No label is predicted for this row, and none is known to be true." }), legend,
     row.note ? make("p", { class: "fine", text: row.note }) : null);
 }
 
-const STAGE_WORDS = { "0": "first opinion", ".1": "after input", ".2": "after labels" };
+const STAGE_WORDS = { "0": "initial", ".1": "after input", ".2": "after labels" };
 
 function drawStages(row) {
   const head = make("tr", {}, make("th", { class: "label-column", scope: "col" }, make("span", { class: "small", text: "Label" })));
@@ -92,10 +92,10 @@ function drawStages(row) {
   const kept = document.activeElement && document.activeElement.getAttribute("data-pick");
   replaceAll(byId("stages"), make("thead", {}, head), body);
   if (kept !== null && kept !== undefined) focusLabel(state.label);
-  byId("stages-lead").textContent = "Each label's probability as messages arrive: " + (DATA.stages[0] === "0" ? "a first opinion (0), then " : "") +
-    "after the input spoke (t.1) and after the other labels spoke (t.2). ▲ and ▼ mark moves of 5 points or more; the notches mark the cut-off." + (row.truth ? " True labels are in colour and bold." : "");
+  byId("stages-lead").textContent = "Each label's probability as messages arrive: " + (DATA.stages[0] === "0" ? "the initial prediction (0), then " : "") +
+    "after messages from the input (t.1) and after messages from the other labels (t.2). ▲ and ▼ mark changes of 5 points or more; the notches mark the cut-off." + (row.truth ? " True labels are in colour and bold." : "");
   byId("stages-left-out").textContent = row.nLabels > row.labels.length
-    ? `Shown: ${count(row.labels.length, "label")} in play of ${row.nLabels.toLocaleString("en")}: true and chosen ones, those they listened to, and those that moved most.` : "All labels are shown.";
+    ? `Shown: ${count(row.labels.length, "label")} of ${row.nLabels.toLocaleString("en")}: the true and predicted ones, those they attend to most, and those that changed most.` : "All labels are shown.";
 }
 
 function drawInputPanel(row) {
@@ -110,7 +110,7 @@ function drawInputPanel(row) {
   byId("top-nodes").previousElementSibling.hidden = repeats;
   const parts = [];
   if (row.nNodes > row.nodes.length) parts.push(`Shown: the ${row.nodes.length} most attended of ${count(row.nNodes, "input node")}, with ${percent(Math.min(1, shown))} of this label's attention.`);
-  if (!row.listening[state.label]) parts.push("This label was not among the row's candidates: it kept its first opinion and heard no message.");
+  if (!row.exchangesMessages[state.label]) parts.push("This label is not on the row's shortlist: it receives no messages and keeps its initial prediction.");
   byId("input-left-out").textContent = parts.join(" ");
 }
 
@@ -118,28 +118,28 @@ function drawNetworkPanel(row) {
   const K = row.labels.length, weights = labelWeights(row);
   const own = Array.from(weights.subarray(state.label * K, (state.label + 1) * K));
   replaceAll(byId("network"), drawNetwork(row, state.label, weights, chooseLabel));
-  byId("network-lead").textContent = `Attention among labels at stage ${state.step + 1}.2, ${headWords()}. Arrows point to the listener; blue: what this label heard, dashed: who heard it.`;
+  byId("network-lead").textContent = `Attention among labels at stage ${state.step + 1}.2, ${headWords()}. Arrows point to the label that receives messages; blue: into this label, dashed: out of it.`;
   const order = byFalling(own).filter((j) => own[j] > 0).slice(0, 8);
   replaceAll(byId("top-labels"), ...order.map((j) => barItem(j === state.label ? row.labels[j] + " (itself)" : row.labels[j], own[j], own[order[0]], "label", j)));
   const sum = own.reduce((a, b) => a + b, 0);
-  const drawn = K > MOST_DRAWN ? `Drawn: ${MOST_DRAWN} of the ${K} labels in play. ` : "";
-  byId("network-left-out").textContent = drawn + (row.nLabels > K ? `${percent(Math.max(0, 1 - sum))} of this label's attention went to labels that are not shown.` : "");
+  const drawn = K > MOST_DRAWN ? `Drawn: ${MOST_DRAWN} of the ${K} labels shown. ` : "";
+  byId("network-left-out").textContent = drawn + (row.nLabels > K ? `${percent(Math.max(0, 1 - sum))} of this label's attention goes to labels that are not shown.` : "");
 }
 
 function headWords() {
   return state.head < 0 ? `mean over ${DATA.heads} heads` : `head ${state.head + 1}`;
 }
 
-function drawHonesty() {
+function drawFaithfulness() {
   if (!DATA.faithfulness) return;
-  byId("honesty").hidden = false;
+  byId("faithfulness").hidden = false;
   const { nodes, labels, rows } = DATA.faithfulness;
   replaceAll(byId("checks"), ...[nodes, labels].map((check, n) => {
     const box = make("div", { class: "check", "data-check": n ? "labels" : "nodes" }, make("strong", { text: check.name }), make("p", { class: "small", text: check.question }));
     if (check.attended !== null) {
       const widest = Math.max(Math.abs(check.attended), Math.abs(check.random), check.everything || 0, 1e-9);
       const list = make("ol", { class: "bars" });
-      const lines = [[n ? "Most heard" : "Most attended", check.attended], ["Random", check.random]];
+      const lines = [["Most attended", check.attended], ["Random", check.random]];
       if (check.everything !== null) lines.push(["All other labels", check.everything]);
       for (const [name, value] of lines) {
         const item = barItem(name, Math.max(0, value), widest, n ? "label" : "node", 0);
@@ -229,8 +229,8 @@ function start() {
   addEventListener("hashchange", () => { const place = fromAddress(); if (place !== state.row) chooseRow(place); });
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
-  drawHonesty();
-  byId("about").textContent = "Made by lampnet. This page carries all it shows and sends nothing anywhere. Attention is what the softmax gave, without dropout, as it was used to predict.";
+  drawFaithfulness();
+  byId("about").textContent = "Made by lampnet. This page contains everything it shows and sends nothing. The attention weights are those of the softmax, without dropout, as used in the prediction.";
   chooseRow(fromAddress());
 }
 

@@ -1,5 +1,5 @@
 "use strict";
-// Everything a reader sees is made here with textContent: no text of the data is ever read as markup.
+// Everything on the page is built with textContent: no text of the data is ever read as markup.
 
 function make(tag, options, ...children) {
   const node = document.createElement(tag);
@@ -78,15 +78,15 @@ function setUpTheme() {
   const root = document.documentElement;
   const dark = () =>
     root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-  const say = () => { button.textContent = dark() ? "Light" : "Dark"; };
+  const showTheme = () => { button.textContent = dark() ? "Light" : "Dark"; };
   try { if (["light", "dark"].includes(localStorage.getItem("lampnet-theme"))) root.dataset.theme = localStorage.getItem("lampnet-theme"); } catch { /* files may have no storage */ }
   button.addEventListener("click", () => {
     root.dataset.theme = dark() ? "light" : "dark";
     try { localStorage.setItem("lampnet-theme", root.dataset.theme); } catch { /* the choice lasts for this visit */ }
-    say();
+    showTheme();
   });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", say);
-  say();
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showTheme);
+  showTheme();
 }
 
 function setUpTips() {

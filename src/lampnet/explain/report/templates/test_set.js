@@ -1,6 +1,6 @@
 // The page of a whole test set.
 
-const ROWS_A_TIME = 150;
+const ROWS_SHOWN = 150;
 const name = (i) => shorten(DATA.labels[i], 80);
 const known = new Set(DATA.explained);
 
@@ -23,41 +23,41 @@ function drawTiles() {
   const add = (word, value) => tiles.append(make("div", {}, make("dt", { text: word }), make("dd", { text: value })));
   add("rows", DATA.rows.toLocaleString("en"));
   add("labels", DATA.labels.length.toLocaleString("en"));
-  const words = { subset_accuracy: "whole sets right", hamming_accuracy: "single answers right", example_f1: "example F1", micro_f1: "micro F1", macro_f1: "macro F1" };
+  const words = { subset_accuracy: "subset accuracy", hamming_accuracy: "Hamming accuracy", example_f1: "example F1", micro_f1: "micro F1", macro_f1: "macro F1" };
   for (const [key, word] of Object.entries(words)) if (DATA.scores && key in DATA.scores) add(word, DATA.scores[key].toFixed(3));
-  byId("rule").textContent = (DATA.of > DATA.rows ? `A random part of ${count(DATA.of, "row")}. ` : "") + "Decision: " + DATA.rule + "." + (DATA.scores ? "" : " The rows carry no labels, so nothing can be called right or wrong.");
+  byId("rule").textContent = (DATA.of > DATA.rows ? `A random part of ${count(DATA.of, "row")}. ` : "") + "Decision rule: " + DATA.rule + "." + (DATA.scores ? "" : " The rows have no labels, so there are no scores.");
 }
 
-function drawTurned() {
-  const total = { repaired: 0, broken: 0, other: 0 };
+function drawChanged() {
+  const total = { corrected: 0, broken: 0, unknown: 0 };
   const list = make("ul", { class: "small" });
-  DATA.turned.forEach((step, t) => {
+  DATA.changed.forEach((step, t) => {
     for (const key of Object.keys(total)) total[key] += step[key];
     list.append(make("li", { "data-step": t, text: DATA.scores
-      ? `Step ${t + 1}: ${step.repaired.toLocaleString("en")} from wrong to right, ${step.broken.toLocaleString("en")} from right to wrong`
-      : `Step ${t + 1}: ${count(step.other, "decision")} turned` }));
+      ? `Step ${t + 1}: ${step.corrected.toLocaleString("en")} from wrong to right, ${step.broken.toLocaleString("en")} from right to wrong`
+      : `Step ${t + 1}: ${count(step.unknown, "decision")} changed` }));
   });
-  const tiles = make("dl", { class: "tiles", id: "turned-tiles" });
-  const lines = DATA.scores ? [["wrong → right", total.repaired], ["right → wrong", total.broken], ["balance", total.repaired - total.broken]] : [["turned decisions", total.other]];
+  const tiles = make("dl", { class: "tiles", id: "changed-tiles" });
+  const lines = DATA.scores ? [["wrong → right", total.corrected], ["right → wrong", total.broken], ["balance", total.corrected - total.broken]] : [["changed decisions", total.unknown]];
   for (const [word, value] of lines) tiles.append(make("div", {}, make("dt", { text: word }), make("dd", { text: (word === "balance" && value > 0 ? "+" : "") + value.toLocaleString("en") })));
-  const stages = DATA.stageScores ? make("p", { class: "small", text: "Example F1 by stage, at the same decision: " + DATA.stages.map((stage, g) => stage + " " + DATA.stageScores[g].toFixed(3)).join(" · ") }) : null;
-  replaceAll(byId("turned"), tiles, list, stages);
+  const stages = DATA.stageScores ? make("p", { class: "small", text: "Example F1 by stage, with the same decision rule: " + DATA.stages.map((stage, g) => stage + " " + DATA.stageScores[g].toFixed(3)).join(" · ") }) : null;
+  replaceAll(byId("changed"), tiles, list, stages);
   const body = make("tbody");
-  for (const [row, label, step, before, after, right, loudest] of DATA.changes)
+  for (const [row, label, step, before, after, right, source] of DATA.changes)
     body.append(make("tr", { "data-right": String(right) }, rowName(row, DATA.ids[row]), cell(name(label)), cell("t = " + (step + 1)), cell(percent(before) + " → " + percent(after), true),
-      cell(right === null ? "" : right ? "✓ became right" : "✕ became wrong"), cell(loudest >= 0 ? name(loudest) : "")));
-  replaceAll(byId("changes"), header(["Row", "Label", "Step", "Probability", "Outcome", "Listened most to"], [3]), body);
-  byId("changes-left-out").textContent = DATA.nChanges > DATA.changes.length ? `Shown: the ${DATA.changes.length} largest of ${count(DATA.nChanges, "turned decision")}.` : count(DATA.nChanges, "turned decision") + ".";
+      cell(right === null ? "" : right ? "✓ became right" : "✕ became wrong"), cell(source >= 0 ? name(source) : "")));
+  replaceAll(byId("changes"), header(["Row", "Label", "Step", "Probability", "Outcome", "Strongest source"], [3]), body);
+  byId("changes-left-out").textContent = DATA.nChanges > DATA.changes.length ? `Shown: the ${DATA.changes.length} largest of ${count(DATA.nChanges, "changed decision")}.` : count(DATA.nChanges, "changed decision") + ".";
 }
 
-function drawLeaning() {
-  byId("leaning-lead").textContent = "Mean attention of a label to another, over the rows where the listener was true or chosen, against how often they go together in the data." +
-    (DATA.agreement === null ? "" : ` Rank correlation over all such pairs: ${DATA.agreement.toFixed(2)}; near 1 would mean that attention repeats co-occurrence.`);
+function drawAttention() {
+  byId("attention-lead").textContent = "Mean attention of one label to another, over the rows where the first is true or predicted, against how often the two occur together." +
+    (DATA.agreement === null ? "" : ` Rank correlation over all such pairs: ${DATA.agreement.toFixed(2)}; a value near 1 means that attention repeats co-occurrence.`);
   const body = make("tbody");
   for (const [i, j, attention, together, rows] of DATA.pairs)
     body.append(make("tr", { "data-from": j, "data-to": i }, cell(name(i)), cell(name(j)), cell(percent(attention), true), cell(percent(together), true), cell(rows.toLocaleString("en"), true)));
-  replaceAll(byId("pairs"), header(["Listener", "Speaker", "Attention", "Together", "Rows"], [2, 3, 4]), body);
-  byId("leaning-left-out").textContent = `Shown: ${DATA.pairs.length} strongest pairs and ${DATA.dots.length} dots of ${count(DATA.nPairs, "ordered pair")}.`;
+  replaceAll(byId("pairs"), header(["Label", "Attends to", "Attention", "Together", "Rows"], [2, 3, 4]), body);
+  byId("attention-left-out").textContent = `Shown: ${DATA.pairs.length} strongest pairs and ${DATA.dots.length} dots of ${count(DATA.nPairs, "ordered pair")}.`;
   drawScatter();
 }
 
@@ -65,23 +65,23 @@ function drawScatter() {
   const box = byId("scatter"), width = Math.max(260, box.clientWidth || 420), height = 320, left = 46, bottom = 40;
   const most = Math.max(0.01, ...DATA.dots.map((dot) => dot[2]));
   const x = (value) => left + value * (width - left - 12), y = (value) => height - bottom - (value / most) * (height - bottom - 14);
-  const drawing = makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Attention against co-occurrence, a dot a pair of labels" });
+  const drawing = makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Attention against co-occurrence, one dot per pair of labels" });
   for (const part of [0, 0.25, 0.5, 0.75, 1]) {
     drawing.append(makeSvg("line", { x1: left, x2: width - 12, y1: y(part * most), y2: y(part * most), class: "axis" }),
       makeSvg("text", { x: left - 6, y: y(part * most) + 4, "font-size": 11, "text-anchor": "end", class: "soft-text", text: percent(part * most) }),
       makeSvg("text", { x: x(part), y: height - bottom + 16, "font-size": 11, "text-anchor": "middle", class: "soft-text", text: part * 100 + "%" }));
   }
-  drawing.append(makeSvg("text", { x: width / 2, y: height - 4, "font-size": 12, "text-anchor": "middle", class: "soft-text", text: "rows with the listener that have the speaker too" }));
+  drawing.append(makeSvg("text", { x: width / 2, y: height - 4, "font-size": 12, "text-anchor": "middle", class: "soft-text", text: "share of the label's rows that have the other label too" }));
   drawing.append(makeSvg("text", { x: left, y: 11, "font-size": 12, class: "soft-text", text: "attention" }));
   for (const [i, j, attention, together] of DATA.dots)
-    drawing.append(makeSvg("circle", { cx: x(together).toFixed(1), cy: y(attention).toFixed(1), r: 4, class: "dot", "data-tip": name(i) + " listens to " + name(j) + ": " + percent(attention) + ", together " + percent(together) }));
+    drawing.append(makeSvg("circle", { cx: x(together).toFixed(1), cy: y(attention).toFixed(1), r: 4, class: "dot", "data-tip": name(i) + " attends to " + name(j) + ": " + percent(attention) + ", together " + percent(together) }));
   replaceAll(box, drawing);
 }
 
 const sorting = { column: 1, falling: true };
 
 function drawPerLabel() {
-  const words = DATA.scores ? ["Label", "True", "Chosen", "Precision", "Recall", "F1"] : ["Label", "Chosen"];
+  const words = DATA.scores ? ["Label", "True", "Predicted", "Precision", "Recall", "F1"] : ["Label", "Predicted"];
   const query = byId("label-search").value.toLowerCase();
   const rows = DATA.perLabel.filter((row) => DATA.labels[row[0]].toLowerCase().includes(query));
   rows.sort((a, b) => {
@@ -101,7 +101,7 @@ function drawConfusions() {
   const body = make("tbody");
   for (const [missed, wrong, rows] of DATA.confusions || []) body.append(make("tr", {}, cell(name(missed)), cell(name(wrong)), cell(rows.toLocaleString("en"), true)));
   if (!body.childElementCount) body.append(make("tr", {}, make("td", { colspan: 3, text: DATA.confusions ? "No row has both a missed and a wrong label." : "Not known without true labels." })));
-  replaceAll(byId("confusions"), header(["Missed", "Chosen instead", "Rows"], [2]), body);
+  replaceAll(byId("confusions"), header(["Missed", "Predicted instead", "Rows"], [2]), body);
 }
 
 function tags(labels, kind, glyph) {
@@ -114,12 +114,12 @@ function drawRows() {
     (!query || id.toLowerCase().includes(query) || [...right, ...wrong, ...missed].some((i) => DATA.labels[i].toLowerCase().includes(query)));
   const found = DATA.list.filter(fits);
   const body = make("tbody");
-  for (const [row, id, right, wrong, missed] of found.slice(0, ROWS_A_TIME)) {
+  for (const [row, id, right, wrong, missed] of found.slice(0, ROWS_SHOWN)) {
     const more = Math.max(0, right.length - 25) + Math.max(0, wrong.length - 25) + Math.max(0, missed.length - 25);
     body.append(make("tr", { "data-row": row }, rowName(row, id), make("td", {}, ...tags(right, "right", DATA.scores ? "✓ " : ""), ...tags(wrong, "wrong", "✕ "), ...tags(missed, "missed", "○ "), more ? make("span", { class: "small", text: `and ${more} more` }) : null)));
   }
-  replaceAll(byId("rows"), header(["Row", DATA.scores ? "Labels: ✓ right, ✕ wrong, ○ missed" : "Chosen labels"], []), body);
-  byId("row-count").textContent = count(found.length, "row") + " found" + (found.length > ROWS_A_TIME ? `, the first ${ROWS_A_TIME} shown` : "");
+  replaceAll(byId("rows"), header(["Row", DATA.scores ? "Labels: ✓ right, ✕ wrong, ○ missed" : "Predicted labels"], []), body);
+  byId("row-count").textContent = count(found.length, "row") + " found" + (found.length > ROWS_SHOWN ? `, the first ${ROWS_SHOWN} shown` : "");
   byId("rows-left-out").textContent = DATA.rows > DATA.list.length ? `The list holds the first ${DATA.list.length.toLocaleString("en")} of ${count(DATA.rows, "row")}.` : "";
 }
 
@@ -129,8 +129,8 @@ function start() {
   byId("title").textContent = DATA.title;
   if (DATA.report) { byId("report-link").href = DATA.report; byId("report-link").hidden = false; }
   drawTiles();
-  drawTurned();
-  drawLeaning();
+  drawChanged();
+  drawAttention();
   drawPerLabel();
   drawConfusions();
   drawRows();
@@ -138,7 +138,7 @@ function start() {
   byId("row-search").addEventListener("input", drawRows);
   byId("only-wrong").addEventListener("change", drawRows);
   addEventListener("resize", drawScatter);
-  byId("about").textContent = "Made by lampnet. This page carries all it shows and sends nothing anywhere.";
+  byId("about").textContent = "Made by lampnet. This page contains everything it shows and sends nothing.";
 }
 
 start();

@@ -3,77 +3,48 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy import sparse
 
-from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.splits import Splits
+from lampnet.encoders.base import Encoder
 from lampnet.errors import DataError
-from lampnet.explain.explanation import explain
+from lampnet.explain.explain_rows import explain
+from lampnet.explain.report.folder import write_folder
 from lampnet.inference.predictor import FittedModel
-from lampnet.pipeline.fit import fit
 
-SMALL = {
-    "model.width": 16, "model.heads": 2, "training.epochs": 1, "training.threads": 1, "training.batch_size": 16,
-    "training.warmup_steps": 2, "model.base_learners": "none",
-}  # fmt: skip
-
-
-def word_sets(n: int = 40, words: int = 12, labels: int = 6, seed: int = 0) -> Dataset:
-    random = np.random.default_rng(seed)
-    X = (random.random((n, words)) < 0.4).astype(np.float32)
-    X[:, 0] = 1.0
-    Y = (X[:, :labels] * (random.random((n, labels)) < 0.9)).astype(np.float32)
-    return Dataset(
-        name="words",
-        kind="wordset",
-        rows=sparse.csr_matrix(X),
-        labels=sparse.csr_matrix(Y),
-        label_names=tuple(f"label {i}" for i in range(labels)),
-        feature_names=tuple(f"word{i}" for i in range(words)),
-    )
-
-
-def fitted(data: Dataset, **changes: object) -> FittedModel:
-    settings = SMALL | {name.replace("__", "."): value for name, value in changes.items()}
-    return fit(Splits(train=data, valid=data), Config.preset("fast").updated(settings))
+Train = Callable[..., FittedModel]
 
 
 @pytest.fixture(scope="module")
-def words() -> Dataset:
-    return word_sets()
+def stacked(trained: Train, words: Dataset) -> FittedModel:
+    """With a base learner."""
+    return trained(words, model__base_learners="linear")
 
 
-@pytest.fixture(scope="module")
-def plain(words: Dataset) -> FittedModel:
-    return fitted(words)
-
-
-@pytest.fixture(scope="module")
-def with_opinion(words: Dataset) -> FittedModel:
-    return fitted(words, model__base_learners="linear")
-
-
-def test_predictions_with_and_without_explanation_are_identical(with_opinion: FittedModel, words: Dataset) -> None:
-    before = with_opinion.proba(words.rows)
-    explained = explain(with_opinion, words)
+def test_predictions_with_and_without_explanation_are_identical(stacked: FittedModel, words: Dataset) -> None:
+    before = stacked.proba(words.rows)
+    explained = explain(stacked, words)
     for row, e in enumerate(explained):
-        np.testing.assert_array_equal(e.proba, before[row, e.numbers])
+        np.testing.assert_array_equal(e.proba, before[row, e.label_index])
         np.testing.assert_allclose(e.stage_proba[-1], e.proba, atol=1e-5)
-    np.testing.assert_array_equal(with_opinion.proba(words.rows), before)
-    chosen = with_opinion.decisions.best["example_f1"].apply(before)
-    assert all((e.chosen == chosen[row, e.numbers]).all() for row, e in enumerate(explained))
+    np.testing.assert_array_equal(stacked.proba(words.rows), before)
+    chosen = stacked.decisions.best["example_f1"].apply(before)
+    assert all((e.chosen == chosen[row, e.label_index]).all() for row, e in enumerate(explained))
 
 
-def test_a_first_opinion_is_stage_0_and_is_said_before_any_message(with_opinion: FittedModel, words: Dataset) -> None:
-    (e,) = explain(with_opinion, words, [3])
+def test_stage_0_is_the_prediction_before_any_message(stacked: FittedModel, words: Dataset) -> None:
+    (e,) = explain(stacked, words, [3])
     assert e.stages == ("0", "1.1", "1.2", "2.1", "2.2")
-    output = with_opinion.output(words.take(np.array([3])).rows)
+    examples = stacked.views(stacked.encoder.encode(words.rows))[0]
+    output = stacked.output(examples, np.array([3]))
     assert output.initial is not None
-    expected = 1 / (1 + np.exp(-output.initial[0].numpy()[e.numbers]))
+    expected = 1 / (1 + np.exp(-output.initial[0].numpy()[e.label_index]))
     np.testing.assert_allclose(e.stage_proba[0], expected, atol=1e-6)
 
 
@@ -95,33 +66,33 @@ def test_rows_keep_their_order_and_alone_give_the_same(plain: FittedModel, words
     np.testing.assert_allclose(together[1].to_labels, alone.to_labels, atol=1e-6)
 
 
-def test_an_edgeless_graph_hears_itself_only(words: Dataset) -> None:
-    (e,) = explain(fitted(words, label_graph="edgeless"), words, [0])
+def test_labels_of_an_edgeless_graph_attend_to_themselves_only(trained: Train, words: Dataset) -> None:
+    (e,) = explain(trained(words, label_graph="edgeless"), words, [0])
     np.testing.assert_array_equal(e.to_labels, np.broadcast_to(np.eye(6, dtype=np.float32), e.to_labels.shape))
 
 
-def test_labels_outside_the_candidates_heard_nothing(words: Dataset) -> None:
-    model = fitted(words, model__shortlist=3)
+def test_labels_outside_the_shortlist_exchange_no_messages(trained: Train, words: Dataset) -> None:
+    model = trained(words, model__shortlist=3)
     for e in explain(model, words, range(5)):
-        assert e.listening.sum() == 3
-        assert not e.to_input[:, :, ~e.listening].any()
-        assert not e.to_labels[:, :, ~e.listening].any()
-        assert not e.to_labels[..., ~e.listening].any()
-        np.testing.assert_allclose(e.to_labels[:, :, e.listening].sum(axis=-1), 1.0, atol=1e-5)
-        still = e.stage_proba[:, ~e.listening]
+        assert e.exchanges_messages.sum() == 3
+        assert not e.to_input[:, :, ~e.exchanges_messages].any()
+        assert not e.to_labels[:, :, ~e.exchanges_messages].any()
+        assert not e.to_labels[..., ~e.exchanges_messages].any()
+        np.testing.assert_allclose(e.to_labels[:, :, e.exchanges_messages].sum(axis=-1), 1.0, atol=1e-5)
+        still = e.stage_proba[:, ~e.exchanges_messages]
         np.testing.assert_allclose(still, np.broadcast_to(still[0], still.shape), atol=1e-6)
 
 
-def test_dna_reports_the_decision_of_both_strands() -> None:
+def test_dna_reports_the_decision_of_both_strands(trained: Train) -> None:
     random = np.random.default_rng(0)
     data = Dataset(
         name="windows", kind="dna", rows=random.integers(0, 4, (30, 40)).astype(np.uint8),
         labels=sparse.csr_matrix((random.random((30, 4)) < 0.4).astype(np.float32)),
         label_names=("a", "b", "c", "d"),
     )  # fmt: skip
-    model = fitted(data)
+    model = trained(data)
     (e,) = explain(model, data, [4])
-    mean = model.proba(data.take(np.array([4])).rows)[0, e.numbers]
+    mean = model.proba(data.take(np.array([4])).rows)[0, e.label_index]
     np.testing.assert_array_equal(e.proba, mean)
     assert np.abs(e.stage_proba[-1] - e.proba).max() > 1e-6  # one strand is not the mean of two
     assert "both strands" in e.note
@@ -129,22 +100,49 @@ def test_dna_reports_the_decision_of_both_strands() -> None:
     assert e.input["sequence"] == "".join("ACGTN"[b] for b in data.rows[4])
 
 
-def test_words_are_found_where_they_stand_in_the_text() -> None:
-    texts = ["Ünder the 🙂 red sky", "the red fox", "a blue fox, the Red one"] * 5
-    data = Dataset(
-        name="texts", kind="text", rows=texts, label_names=("x", "y"),
+@pytest.fixture(scope="module")
+def texts() -> Dataset:
+    return Dataset(
+        name="texts", kind="text", rows=["Ünder the 🙂 red sky", "the red fox", "a blue fox, the Red one"] * 5,
         labels=sparse.csr_matrix(np.tile([[1.0, 0], [0, 1], [1, 1]], (5, 1)).astype(np.float32)),
+        label_names=("x", "y"),
     )  # fmt: skip
-    for e in explain(fitted(data), data, [0, 2]):
+
+
+def test_words_are_found_where_they_stand_in_the_text(trained: Train, texts: Dataset) -> None:
+    data = texts
+    for e in explain(trained(data), data, [0, 2]):
         assert e.nodes
         for node in e.nodes:
             assert node.places
             assert {e.input["text"][a:b].lower() for a, b in node.places} == {node.name}
 
 
-def test_many_labels_show_those_in_play_and_the_ones_asked_for() -> None:
+@pytest.mark.parametrize("base_learners", ["none", "linear"])
+def test_every_text_is_tokenized_once(
+    trained: Train, texts: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base_learners: str
+) -> None:
+    model = trained(texts, model__base_learners=base_learners)
+    parsed: list[str] = []
+    parse = type(model.encoder).parse
+
+    def spy(encoder: Encoder, rows: Any) -> Any:
+        parsed.extend(rows)
+        return parse(encoder, rows)
+
+    monkeypatch.setattr(type(model.encoder), "parse", spy)
+    explain(model, texts, [0, 2])
+    assert parsed == [texts.rows[0], texts.rows[2]]
+    parsed.clear()
+    write_folder(model, texts, tmp_path / "report", [2, 0])
+    assert parsed == texts.rows
+
+
+def test_of_many_labels_the_strongest_and_those_asked_for_are_shown(
+    trained: Train, word_sets: Callable[..., Dataset]
+) -> None:
     data = word_sets(n=30, words=130, labels=120)
-    model = fitted(data)
+    model = trained(data)
     (e,) = explain(model, data, [0], ["label 119", "label 118"], max_nodes=5)
     assert len(e.labels) <= 40
     assert {"label 118", "label 119"} <= set(e.labels)
@@ -166,11 +164,11 @@ def test_a_row_without_a_known_word_is_explained_too(plain: FittedModel) -> None
 
 def test_json_holds_the_same_numbers(plain: FittedModel, words: Dataset) -> None:
     (e,) = explain(plain, words, [1])
-    told = json.loads(json.dumps(e.to_json(), allow_nan=False))
-    np.testing.assert_allclose(told["attention"]["to_labels"]["heads"], e.to_labels, atol=1e-5)
-    np.testing.assert_allclose(told["attention"]["to_input"]["mean"], e.to_input.mean(axis=1), atol=1e-5)
-    assert [np.float32(p) for p in told["proba"]] == e.proba.tolist()
-    assert told["truth"] == [bool(t) for t in words.indicator()[1, e.numbers]]
+    written = json.loads(json.dumps(e.to_json(), allow_nan=False))
+    np.testing.assert_allclose(written["attention"]["to_labels"]["heads"], e.to_labels, atol=1e-5)
+    np.testing.assert_allclose(written["attention"]["to_input"]["mean"], e.to_input.mean(axis=1), atol=1e-5)
+    assert [np.float32(p) for p in written["proba"]] == e.proba.tolist()
+    assert written["truth"] == [bool(t) for t in words.indicator()[1, e.label_index]]
 
 
 def test_mistakes_are_named(plain: FittedModel, words: Dataset) -> None:

@@ -1,0 +1,166 @@
+"""Model and rows -> `Explanation`s.
+
+Axes: T steps, G stages, H heads, K labels shown, S nodes, L all labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lampnet.data.dataset import Dataset
+from lampnet.errors import DataError, did_you_mean
+from lampnet.evaluation.rules import PerLabelThreshold, Rule, Threshold
+from lampnet.explain.attention import (
+    PredictedRows,
+    RowAttention,
+    decision_rule,
+    predict_rows,
+    stage_names,
+    stage_probabilities,
+)
+from lampnet.explain.explanation import Explanation, strongest
+from lampnet.explain.input_view import describe_input
+from lampnet.inference.predictor import FittedModel
+
+#: Labels shown for a row: at most, and at least where the model has as many.
+MOST_LABELS, FEWEST_LABELS = 40, 14
+#: Nodes kept for a row, those with most attention.
+MOST_NODES = 256
+STRANDS = (
+    "Stages and attention are those of the strand as given; the probability and the decision "
+    "average both strands, as every prediction of this model does."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What a row shows: labels that are asked for by number, and at most so many labels and nodes."""
+
+    labels: tuple[int, ...] = ()
+    most_labels: int = MOST_LABELS
+    most_nodes: int = MOST_NODES
+
+
+def explain(
+    model: FittedModel,
+    data: Dataset,
+    rows: Sequence[int] | None = None,
+    labels: Sequence[str] | None = None,
+    *,
+    rule: Rule | None = None,
+    max_labels: int = MOST_LABELS,
+    max_nodes: int = MOST_NODES,
+) -> list[Explanation]:
+    """Explain rows of a data set.
+
+    Parameters
+    ----------
+    model : FittedModel
+    data : Dataset
+        Rows of the kind the model was trained on, with or without labels.
+    rows : sequence of int, optional
+        Row numbers; all rows by default.
+    labels : sequence of str, optional
+        Labels to show in any case.
+    rule : Rule, optional
+        The decision rule; by default the best one for example-F1.
+    max_labels, max_nodes : int
+        How much a row shows: true and predicted labels, those they attend to most, and those whose probability
+        moved most; the nodes with most attention.
+    """
+    shown = Shown(
+        labels=label_numbers(model.label_names, labels or ()),
+        most_labels=max(1, max_labels),
+        most_nodes=max(1, max_nodes),
+    )
+    return explain_predicted(predict_rows(model, data, rows), shown=shown, rule=rule)
+
+
+def explain_predicted(
+    predicted: PredictedRows, rows: np.ndarray | None = None, *, shown: Shown, rule: Rule | None = None
+) -> list[Explanation]:
+    """Explain rows that are predicted already; `rows` are positions among them, all by default."""
+    rows = np.arange(len(predicted)) if rows is None else rows
+    rule = decision_rule(predicted.model) if rule is None else rule
+    chosen, truth = rule.apply(predicted.proba), predicted.truth()
+    explained: dict[int, Explanation] = {}
+    for batch, output in predicted.attention_batches(rows):
+        names, stages = stage_names(output), stage_probabilities(output)
+        for b, row in enumerate(batch):
+            nodes, described = describe_input(predicted.encoded, predicted.data, int(row))
+            attention = RowAttention(output, b, len(predicted.model.label_names), len(nodes))
+            row_truth = None if truth is None else truth[row]
+            positive = chosen[row] if row_truth is None else chosen[row] | (np.nan_to_num(row_truth) > 0)
+            index = labels_shown(stages[b], predicted.proba[row], positive, attention, shown)
+            to_input = attention.to_input(index)
+            kept = strongest(to_input.mean(axis=1), shown.most_nodes)
+            number, ids = int(predicted.numbers[row]), predicted.data.ids
+            explained[int(row)] = Explanation(
+                row=number,
+                id=f"row {number}" if ids is None else ids[row],
+                data=predicted.data.name,
+                input=described,
+                nodes=tuple(nodes[i] for i in kept),
+                n_nodes=len(nodes),
+                labels=tuple(predicted.model.label_names[i] for i in index),
+                n_labels=len(predicted.model.label_names),
+                label_index=index,
+                stages=names,
+                stage_proba=stages[b][:, index],
+                proba=predicted.proba[row, index],
+                chosen=chosen[row, index],
+                threshold=_thresholds(rule, predicted.proba[row], chosen[row])[index],
+                rule=rule.describe(),
+                truth=None if row_truth is None else row_truth[index],
+                to_input=to_input[..., kept],
+                to_labels=attention.to_labels(index),
+                exchanges_messages=attention.position[index] >= 0,
+                note="" if predicted.encoded.other_view is None else STRANDS,
+            )
+    return [explained[int(row)] for row in rows]
+
+
+def label_numbers(names: Sequence[str], labels: Sequence[str]) -> tuple[int, ...]:
+    """Numbers of labels by name.
+
+    >>> label_numbers(("red", "blue"), ["blue"])
+    (1,)
+    """
+    number = {name: i for i, name in enumerate(names)}
+    for label in labels:
+        if label not in number:
+            raise DataError(f"the model has no label {label!r}; {did_you_mean(label, names)}")
+    return tuple(number[label] for label in labels)
+
+
+def labels_shown(
+    stages_GL: np.ndarray, proba_L: np.ndarray, positive_L: np.ndarray, attention: RowAttention, shown: Shown
+) -> np.ndarray:
+    """Which labels a row shows, int (K,), by falling probability.
+
+    Labels that were asked for come first, then the true and predicted ones, then those they attend to most, then
+    those whose probability moved most between stages.
+    """
+    by_proba = np.argsort(-proba_L, kind="stable")
+    marked = [int(i) for i in by_proba if positive_L[i]]
+    sources = [source for label in marked[: shown.most_labels] for source in attention.strongest_sources(label, 2)]
+    moved = np.abs(np.diff(stages_GL, axis=0)).max(axis=0, initial=0.0) if len(stages_GL) > 1 else proba_L
+    order = [*shown.labels, *marked, *sources, *np.argsort(-moved, kind="stable").tolist()]
+    enough = min(len(proba_L), shown.most_labels, max(FEWEST_LABELS, len(marked) + 6))
+    kept = list(dict.fromkeys(order))[: max(enough, min(len(set(shown.labels)), shown.most_labels))]
+    rank = np.argsort(by_proba)
+    return np.array(sorted(kept, key=lambda i: rank[i]), dtype=np.int64)
+
+
+def _thresholds(rule: Rule, proba: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """float32 (L,): the probability that each label had to reach in this row."""
+    lowest = proba[chosen].min() if chosen.any() else 1.0
+    if isinstance(rule, Threshold):  # a row that must have a label may have taken one below the threshold
+        return np.full(len(proba), min(rule.value, lowest), dtype=np.float32)
+    if isinstance(rule, PerLabelThreshold):
+        return np.asarray(rule.values, dtype=np.float32)
+    # Rules about the whole set: the row's threshold is its least probable predicted label.
+    return np.full(len(proba), lowest, dtype=np.float32)
