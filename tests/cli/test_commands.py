@@ -9,13 +9,12 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lampnet_command import SMALL, here, lampnet, texts, write_jsonl
 
 from lampnet.cli.app import COMMANDS
-from lampnet.model.ensemble import made_ready
+from lampnet.inference.predictor import FittedModel
 
 METRICS = {"subset_accuracy", "hamming_accuracy", "example_f1", "micro_f1", "macro_f1"}
 
@@ -89,12 +88,13 @@ def test_a_shortlist_of_labels_may_be_asked_for_by_either_name(
     trained: Path, option: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []
+    changed = FittedModel.for_prediction
 
-    def spy(network: Any, precision: str, shortlist: int | None) -> Any:
+    def spy(model: FittedModel, precision: str, shortlist: int | None) -> FittedModel:
         asked.append(shortlist)
-        return made_ready(network, precision, shortlist)
+        return changed(model, precision, shortlist)
 
-    monkeypatch.setattr("lampnet.model.ensemble.made_ready", spy)
+    monkeypatch.setattr(FittedModel, "for_prediction", spy)
     assert here("predict", trained / "model", trained / "data" / "test.jsonl", option, 2) == 0
     assert asked == [2]
 

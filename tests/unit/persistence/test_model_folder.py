@@ -22,7 +22,7 @@ from lampnet.data.dataset import Dataset, Table
 from lampnet.data.splits import Splits
 from lampnet.errors import ModelFolderError
 from lampnet.inference.predictor import FittedModel
-from lampnet.model.build import build_network
+from lampnet.model.build import build_ensemble
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.tensor_file import read_arrays, read_header, write_arrays
 from lampnet.pipeline.fit import fit
@@ -88,10 +88,10 @@ def test_the_network_is_built_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     built = []
 
     def build(*given: Any) -> Any:
-        built.append(build_network(*given))
+        built.append(build_ensemble(*given))
         return built[-1]
 
-    monkeypatch.setattr("lampnet.persistence.model_folder.build_network", build)
+    monkeypatch.setattr("lampnet.persistence.model_folder.build_ensemble", build)
     assert load_model(folder).network is built[0]
     assert len(built) == 1
 
