@@ -22,6 +22,7 @@ from lampnet.errors import FormatError
 from lampnet.readers.files import MAX_BYTES, decode, plain_suffix, read_bytes
 from lampnet.readers.raw_table import STRING, RawTable, TextColumn, text_columns
 
+_MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 _FIELD_LIMIT = 1 << 27
 _BLOCK = 1 << 21  # bytes that a thread of pyarrow takes at a time
 
@@ -40,7 +41,7 @@ def utf8_lines(path: str | Path, raw: bytes) -> bytes:
     """The content of a text file with bare line feeds, the last line ended too, without a byte order mark."""
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         raw = decode(path, raw).encode()
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = raw.removeprefix(_MARK)
     raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in raw else raw
     return raw if raw.endswith(b"\n") else raw + b"\n"
 
@@ -113,7 +114,7 @@ def _plain(records: Records) -> RawTable | None:
     if records.quotes and b'"' in raw and not _plainly_quoted(raw, records.delimiter):
         return None
     names = records.header()
-    if len(names) < 2:
+    if len(names) < 2 or raw.startswith(_MARK, first):  # pyarrow drops such a mark, here part of the first cell
         return None
     columns = string_columns(raw, len(names), records.delimiter, quotes=records.quotes, skip=first)
     if columns is None:

@@ -35,10 +35,10 @@ class TableChunks:
         path: str | Path,
         columns: Mapping[str, Any] | None = None,
         labels: Sequence[str] | None = None,
-        size: int = CHUNK_ROWS,
+        size: int | None = None,
         on_bad_row: str = "error",
     ) -> None:
-        self.path, self.size = Path(path), size
+        self.path, self.size = Path(path), size or CHUNK_ROWS
         first = next(self._tables(), None)
         if first is None or not len(first):
             raise FormatError(path, "there are no rows; give a file with rows")

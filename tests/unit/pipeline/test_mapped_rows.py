@@ -170,7 +170,7 @@ def test_rows_that_come_in_order_are_validated_on_the_last(
     if ending == "memory":
         prepare(WholeInChunks(data, size=90), tmp_path / "rows", CONFIG, log=said.append)
     else:
-        monkeypatch.setattr("lampnet.readers.table_chunks.TableChunks.__init__.__defaults__", (None, None, 90, "error"))
+        monkeypatch.setattr("lampnet.readers.table_chunks.CHUNK_ROWS", 90)
         prepare_source(Source(data=str(as_arrow(data, tmp_path))), tmp_path / "rows", CONFIG, said.append)
     assert "rows that follow each other are alike: folds are blocks of consecutive rows" in said
     parts = open_prepared(tmp_path / "rows").parts

@@ -89,6 +89,7 @@ def by_csv_module(path: Path, raw: bytes, on_bad_row: str = "error") -> RawTable
 @example((b'"', ","))
 @example((b"a,b,c\n?, ,0\n1,\t,2", ","))
 @example((b'a,b\n"1","2"\n', ","))
+@example((b"a,b\n\xef\xbb\xbf,", ","))
 @settings(max_examples=400, deadline=None)
 def test_pyarrow_gives_what_the_csv_module_gives(
     tmp_path_factory: pytest.TempPathFactory, file: tuple[bytes, str]
