@@ -113,14 +113,14 @@ def measured(data_root: str | None, models: Path | None) -> dict[str, Any]:
     proba = model.proba(test.rows)
     chosen = decision_rule(model).apply(proba)
     to_input, to_labels = attention_of_test(model, test)
-    digits, facts = list(LABEL_NAMES[:10]), list(LABEL_NAMES[10:])
+    digits, derived = list(LABEL_NAMES[:10]), list(LABEL_NAMES[10:])
     found: dict[str, Any] = {
         "model": {"preset": "fast", "epochs": model.metadata["epochs"], "seed": SEED, "test_rows": len(test),
                   "example_f1": round(five_metrics(test.indicator(), chosen)["example_f1"], 4)},
         "top_patch": {
             f"step_{t + 1}": {
                 "digits": top_patch(to_input[:, t], truth, chosen, digits),
-                "facts": top_patch(to_input[:, t], truth, chosen, facts),
+                "facts": top_patch(to_input[:, t], truth, chosen, derived),
             }
             for t in range(to_input.shape[1])
         },

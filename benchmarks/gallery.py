@@ -21,7 +21,7 @@ from lampnet.explain.explanation import Explanation
 from lampnet.explain.report.pictures import write_pictures
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
-from lampnet.pipeline.fit import fit
+from lampnet.pipeline.fit import FitRun, fit
 from lampnet.readers.named.registry import describe, load
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,7 +58,7 @@ def trained(name: str, splits: Splits, keep: Path | None) -> FittedModel:
         return load_model(keep / name)
     rows, changes = SETS[name]
     config = Config.preset("fast").updated({"training.seed": SEED, "training.threads": 1, **changes})
-    model = fit(smaller(splits, rows), config, say=lambda sentence: print(f"  {sentence}", flush=True))
+    model = fit(smaller(splits, rows), config, run=FitRun(log=lambda sentence: print(f"  {sentence}", flush=True)))
     if keep is not None:
         save_model(model, keep / name)
     return model

@@ -107,8 +107,8 @@ def test_evaluate_and_explain_read_a_copy_as_the_file_itself(
     assert found[0]["metrics"] == found[1]["metrics"]
     assert [f["split"] for f in found] == ["train", "test"]
     assert explain_asked(folder / "model", copy, tmp_path / "report", "--rows", "0") == 0, capsys.readouterr().err
-    told = json.loads((tmp_path / "report" / "explanations.json").read_text())
-    assert "member" in json.dumps(told["explanations"][0])
+    written = json.loads((tmp_path / "report" / "explanations.json").read_text())
+    assert "member" in json.dumps(written["explanations"][0])
 
 
 def test_the_model_s_own_parquet_of_numbers(folder: Path, tmp_path: Path, predicted) -> None:

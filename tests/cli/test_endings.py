@@ -57,9 +57,9 @@ def test_a_reader_that_leaves_is_no_failure(trained: Path, wide: bool) -> None:
         assert running.stdout is not None
         assert running.stderr is not None
         running.stdout.close()  # long before anything is written
-        said = running.stderr.read()
-    assert running.returncode == 0, said
-    assert said == ""
+        err = running.stderr.read()
+    assert running.returncode == 0, err
+    assert err == ""
 
 
 def test_ctrl_c_while_rows_are_read_ends_with_one_line(tmp_path: Path) -> None:
@@ -69,9 +69,9 @@ def test_ctrl_c_while_rows_are_read_ends_with_one_line(tmp_path: Path) -> None:
     with asked as running, rows.open("w"):  # opens when the command has opened it, and keeps it waiting
         running.send_signal(signal.SIGINT)
         assert running.stderr is not None
-        said = running.stderr.read()
+        err = running.stderr.read()
     assert running.returncode == 130
-    assert said == "lampnet: stopped\n"
+    assert err == "lampnet: stopped\n"
 
 
 def test_a_comparison_is_stopped_in_any_method(tmp_path: Path, number: signal.Signals) -> None:
@@ -95,10 +95,10 @@ def test_a_stopped_comparison_prints_what_is_done(tmp_path: Path) -> None:
             if "classifier chain: fitting" in line:
                 running.send_signal(signal.SIGTERM)
                 break
-        said, printed = running.stderr.read(), running.stdout.read()
-    assert running.returncode == 143, said
+        err, printed = running.stderr.read(), running.stdout.read()
+    assert running.returncode == 143, err
     assert json.loads(printed)["results"][0]["system"] == "constant"
-    assert "of 3 methods were finished" in said
+    assert "of 3 methods were finished" in err
 
 
 FIXED = {

@@ -35,8 +35,8 @@ def test_explain_takes_a_table_without_labels(folder: Path, tmp_path: Path, caps
     bare = write_csv(tmp_path / "bare.csv", 6, labels=False)
     asked = (folder / "model", bare, tmp_path / "report", "--rows", "0,1")
     assert explain_asked(*asked) == 0, capsys.readouterr().err
-    told = json.loads((tmp_path / "report" / "explanations.json").read_text())
-    assert [row["row"] for row in told["explanations"]] == [0, 1]
+    written = json.loads((tmp_path / "report" / "explanations.json").read_text())
+    assert [row["row"] for row in written["explanations"]] == [0, 1]
     # A label column that the user names must be there.
     assert explain_asked(*asked, "--label-columns", "markz") == 2
     assert "there is no column 'markz'" in capsys.readouterr().err

@@ -43,10 +43,10 @@ def test_a_model_folder_and_a_name_become_a_report(
     out = tmp_path / "report"
     code = run(["explain", str(digits_model), "digits", "--rows", "2,0", "--labels", "digit_7", "--out", str(out)])
     assert code == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     for name in ("report.html", "test_set.html", "explanations.json", "pictures"):
         assert (out / name).exists()
-        assert str(out / name) in said
+        assert str(out / name) in printed
     written = json.loads((out / "explanations.json").read_text(encoding="utf-8"))
     assert [e["row"] for e in written["explanations"]] == [2, 0]
     assert all("digit_7" in e["labels"] for e in written["explanations"])

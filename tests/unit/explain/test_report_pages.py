@@ -94,7 +94,7 @@ def test_hostile_text_never_becomes_markup(text: str) -> None:
     shown = data_of(page)
     assert shown["rows"][0]["labels"][0] == text
     assert shown["title"] == text
-    # Only the page's own two scripts, whatever the data say.
+    # Only the page's own two scripts, whatever the data are.
     assert page.count("<script") == 2
     assert page.count("</script>") == 2
 
