@@ -59,7 +59,15 @@ def test_the_estimator_does_not_load_optional_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["metrics", "decision", "rules", "readers.open", "readers.registry", "dataset", "config"]
+    "module",
+    [
+        "evaluation.choose_rules",
+        "evaluation.scores",
+        "readers.any_format",
+        "readers.named.registry",
+        "data.splits",
+        "config",
+    ],
 )
 def test_modules_that_never_load_torch(module: str) -> None:
     assert "torch" not in loaded_after(f"import lampnet.{module}")
@@ -77,7 +85,7 @@ def test_the_import_contracts_hold() -> None:
 
 
 def test_only_distributed_touches_torch_distributed() -> None:
-    """import-linter sees outside packages whole, so this one is told by the text."""
+    """import-linter sees outside packages as a whole, so this looks at the code."""
     import ast
 
     using = set()
@@ -86,20 +94,11 @@ def test_only_distributed_touches_torch_distributed() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
             module = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
             if any(f"{module}.{name}".lstrip(".").startswith("torch.distributed") for name in names):
-                using.add(path.name)
+                using.add(path.relative_to(ROOT / "src" / "lampnet").as_posix())
             if isinstance(node, ast.Attribute) and ast.unparse(node).startswith("torch.distributed"):
-                using.add(path.name)
-    assert using == {"distributed.py"}
+                using.add(path.relative_to(ROOT / "src" / "lampnet").as_posix())
+    assert using == {"runtime/distributed.py"}
 
 
-def test_files_stay_short() -> None:
-    long = [
-        f"{path.relative_to(ROOT)}: {count}"
-        for path in sorted((ROOT / "src").rglob("*.py"))
-        if (count := len(path.read_text(encoding="utf-8").splitlines())) > 400
-    ]
-    assert long == []
-
-
-def test_the_model_file_is_under_300_lines() -> None:
-    assert len((ROOT / "src" / "lampnet" / "model.py").read_text(encoding="utf-8").splitlines()) < 300
+def test_the_package_root_holds_at_most_six_modules() -> None:
+    assert len(list((ROOT / "src" / "lampnet").glob("*.py"))) <= 6

@@ -84,19 +84,19 @@ def test_mapped_rows_are_the_encoded_rows(folder: Path) -> None:
     assert np.array_equal(np.load(folder / "train" / "ids.npy"), train.nodes.ids)
 
 
-def test_opinions_of_the_teaching_rows_are_out_of_fold(folder: Path) -> None:
+def test_base_logits_of_rows_that_were_fitted_on_are_out_of_fold(folder: Path) -> None:
     prepared, data = open_prepared(folder), documents()
     rows = np.setdiff1d(np.arange(150), np.random.default_rng(0).permutation(150)[:15])
     train = data.take(rows)
     encoder = make_encoder("text", CONFIG.input).fit(train.rows)
-    opinions = Stack(("linear",)).fit(encoder.encode(train.rows).features, train.indicator(), seed=0)
-    assert np.allclose(prepared.parts["train"].base_logits, opinions, atol=1e-5)
+    expected = Stack(("linear",)).fit(encoder.encode(train.rows).features, train.indicator(), seed=0)
+    assert np.allclose(prepared.parts["train"].base_logits, expected, atol=1e-5)
     assert prepared.stack is not None
     seen = prepared.stack.logits(prepared.encoder.encode(train.rows).features)
     assert not np.allclose(prepared.parts["train"].base_logits, seen, atol=1e-2)
 
 
-def test_rows_outside_the_sample_are_judged_by_a_model_that_never_saw_them(
+def test_rows_outside_the_sample_are_predicted_by_a_model_that_never_saw_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lampnet.pipeline.prepare.BASE_LEARNER_ROWS", 60)
@@ -104,7 +104,7 @@ def test_rows_outside_the_sample_are_judged_by_a_model_that_never_saw_them(
     prepare(WholeInChunks(data, size=40), tmp_path / "a", CONFIG)
     drawn = np.random.default_rng(0).permutation(150)
     outside = drawn[15 + 60 :]
-    # Turning the labels of the rows outside round moves no opinion of any row.
+    # Flipping the labels of the rows outside changes no base logit of any row.
     truth = data.indicator()
     truth[outside] = 1 - truth[outside]
     prepare(WholeInChunks(replace(data, labels=sparse.csr_matrix(truth)), size=40), tmp_path / "b", CONFIG)
@@ -163,7 +163,7 @@ def days(rows: int = 400) -> Dataset:
 
 
 @pytest.mark.parametrize("ending", ["memory", "arrow"])
-def test_rows_that_come_in_order_are_validated_on_the_last(
+def test_serially_correlated_rows_are_validated_on_the_last(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data, said = days(), []
@@ -184,7 +184,9 @@ def test_rows_that_come_in_order_are_validated_on_the_last(
     assert np.allclose(parts["train"].base_logits, Stack(("linear",)).fit(features, truth[:-40], 0, folds), atol=1e-4)
 
 
-def test_rows_in_order_are_judged_by_a_model_of_later_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serially_correlated_rows_are_predicted_by_a_model_of_later_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("lampnet.pipeline.prepare.BASE_LEARNER_ROWS", 150)
     data = days()
     truth = data.indicator()

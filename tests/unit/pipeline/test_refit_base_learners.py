@@ -1,4 +1,4 @@
-"""Fitting the opinions again must not surprise the network with a label it has never seen."""
+"""Fitting the base learners again must not surprise the network with a label it has never seen."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_digit_labels_follow_from_the_digits() -> None:
         assert share.max() < 0.95
 
 
-def test_planted_dependencies_hold_and_evidence_is_where_it_is() -> None:
+def test_planted_dependencies_hold_and_supporting_cells_are_where_they_are() -> None:
     truth = digit_truth("train")
     place = {name: number for number, name in enumerate(LABEL_NAMES)}
     for rule in planted_dependencies():
