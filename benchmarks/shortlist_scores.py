@@ -24,10 +24,9 @@ from lampnet.config import Config
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits, probabilities
-from lampnet.model.ensemble import networks_of
-from lampnet.model.kernels.int8 import WORTH_IT, for_prediction, int8_gain, quantised
+from lampnet.model.kernels.int8 import WORTH_IT, int8_gain, quantised
 from lampnet.persistence.model_folder import load_model
-from lampnet.pipeline.fit import fit
+from lampnet.pipeline.fit import FitRun, fit
 from lampnet.readers.named.registry import load
 
 TIMED_ROWS = 192
@@ -37,27 +36,30 @@ OUT = Path(__file__).parent.parent / "docs" / "measurements" / "shortlist.json"
 def measure(name: str, shortlist: int, settings: dict[str, Any], folder: Path | None, rows: int) -> dict[str, Any]:
     splits = load(name)
     started = time.process_time()
-    model = fit(splits, Config.preset("fast").updated(settings), say=print) if folder is None else load_model(folder)
+    config = Config.preset("fast").updated(settings)
+    model = fit(splits, config, run=FitRun(log=print)) if folder is None else load_model(folder)
     learned = time.process_time() - started
     assert splits.test is not None
     test = model.check(splits.test)
     test = test.take(np.arange(min(rows or len(test), len(test))))
     truth, examples = test.indicator(), model.examples(test.rows)
-    (network,) = networks_of(model.network)
+    (network,) = model.network.networks
+    # Only its time counts where the network was trained with a shortlist, which `for_prediction` would refuse to lift.
     whole = copy.copy(network)
-    whole.candidates = 0
+    whole.shortlist = 0
+    (short,) = model.for_prediction(shortlist=shortlist).network.networks
     networks = {
         "exact": whole.eval(),
-        "shortlist": for_prediction(network, candidates=shortlist),
+        "shortlist": short.eval(),
         "int8": quantised(whole),
-        "int8 shortlist": quantised(for_prediction(network, candidates=shortlist)),
+        "int8 shortlist": quantised(short),
     }
     rule = model.decisions.paper["example_f1"]
     scores = {
         way: float(METRICS["example_f1"](truth, rule.apply(probabilities(predict_logits(ready, examples)))))
         for way, ready in networks.items()
         # A network trained with a shortlist gives no useful scores without it; only its time counts.
-        if "shortlist" in way or not model.config.model.candidates
+        if "shortlist" in way or not model.config.model.shortlist
     }
     rows = np.arange(min(TIMED_ROWS, len(examples)))
     some = Examples(nodes=examples.nodes.take(rows), base_logits=examples.base_logits[rows])
@@ -67,7 +69,7 @@ def measure(name: str, shortlist: int, settings: dict[str, Any], folder: Path | 
         "labels": len(model.label_names),
         "shortlist": shortlist,
         "settings": settings if folder is None else {},
-        "trained_with_shortlist": model.config.model.candidates,
+        "trained_with_shortlist": model.config.model.shortlist,
         "width": model.config.model.width,
         "int8_product_gain": (gain := int8_gain(model.config.model.width)),
         "int8_allowed": gain >= WORTH_IT,
@@ -95,7 +97,7 @@ def main() -> None:
         name, _, shortlist = entry.partition("=")
         # One network: an ensemble costs as many times more as it has members, each way.
         settings = {"training.epochs": arguments.epochs, "training.threads": 1, "training.folds": 1}
-        settings["model.candidates"] = int(shortlist) if arguments.train_shortlist else 0
+        settings["model.shortlist"] = int(shortlist) if arguments.train_shortlist else 0
         if arguments.minutes:
             settings["training.time_budget"] = 60 * arguments.minutes
         key = f"{name} trained with a shortlist" if arguments.train_shortlist else name

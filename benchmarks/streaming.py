@@ -66,26 +66,23 @@ def generate(path: Path, rows: int, seed: int) -> None:
 
 
 def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
-    from lampnet.pipeline.prepare_source import prepare_source
-
     from lampnet.config import Config
     from lampnet.pipeline import prepare as preparing
     from lampnet.readers.sources import Source
 
     preparing.BASE_LEARNER_ROWS = BASE_LEARNER_ROWS
-    prepare_source(Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True))
+    preparing.prepare_source(Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True))
     return {}
 
 
 def train(folder: Path, seconds: float) -> dict[str, Any]:
-    from lampnet.pipeline.fit_mapped import fit_mapped
-
     from lampnet.config import Config
+    from lampnet.pipeline.fit import FitRun, fit
     from lampnet.pipeline.mapped_rows import open_prepared
 
     config = Config().updated({"training.time_budget": seconds, "training.epochs": 1, "training.threads": 1})
     with tempfile.TemporaryDirectory() as checkpoints:
-        model = fit_mapped(open_prepared(folder), config, folder=Path(checkpoints))
+        model = fit(open_prepared(folder), config, run=FitRun(folder=Path(checkpoints)))
     return {
         "valid_example_f1": round(model.metadata["valid_scores"]["example_f1"], 4),
         "train_rows": model.metadata["rows"]["train"],
@@ -96,8 +93,7 @@ def compare_speed(folder: Path) -> dict[str, Any]:
     import torch
 
     from lampnet.config import Config
-    from lampnet.model.build import build_network
-    from lampnet.model.label_graph import label_graph
+    from lampnet.model.build import build_member
     from lampnet.pipeline.mapped_rows import LabelRows, open_prepared
     from lampnet.training.batches import shuffled_batches
     from lampnet.training.trainer import Trainer
@@ -115,8 +111,7 @@ def compare_speed(folder: Path) -> dict[str, Any]:
         base_logits=None if mapped.base_logits is None else np.array(mapped.base_logits),
     )
     config = replace(Config(), input=prepared.config.input, model=prepared.config.model)
-    graph = label_graph("full", len(prepared.label_names))
-    network = build_network(config, len(prepared.label_names), prepared.encoder, graph)
+    network = build_member(config, len(prepared.label_names), prepared.encoder, None)
     network.train()
     runs = {
         name: Trainer(network, config.training, rows, prepared.parts["valid"])

@@ -31,7 +31,7 @@ from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.material import open_material
 from lampnet.experiments.result_files import write_json
-from lampnet.model.initialise import weigh
+from lampnet.model.initialise import fit_stacking_weights
 from lampnet.readers.sources import Source
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
@@ -77,7 +77,7 @@ def stacked(base_logits: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
 
 def stacking(G_nLK: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """A function from centred base logits (n, L, K) to logits (n, L), with the weights that a network starts from."""
-    weight, intercept = (part.numpy() for part in weigh(G_nLK.astype(np.float32), Y))
+    weight, intercept = (part.numpy() for part in fit_stacking_weights(G_nLK.astype(np.float32), Y))
     return lambda G_nLK: np.asarray(G_nLK @ weight + intercept, dtype=np.float32)
 
 

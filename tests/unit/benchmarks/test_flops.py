@@ -8,7 +8,8 @@ from lampnet.config import ModelConfig
 from lampnet.encoders.base import Embedding
 from lampnet.encoders.nodes import NodeBatch
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import LaMP
+from lampnet.model.lamp import LabelInput
+from lampnet.model.stacked import StackedLaMP
 
 
 def test_a_network_counted_by_hand() -> None:
@@ -34,7 +35,7 @@ def test_base_learners_steps_features_and_a_shortlist_count() -> None:
     assert forward_flops(stacked, 3, 5) - base == 2 * 3 * 2 * 2  # every row has its own queries
     features = ModelConfig(width=2, heads=1, steps=1, base_learners=(), feature_steps=1)
     assert forward_flops(features, 3, 5) - base == 2 * 5 * (4 * 4 + 2 * 5 * 2 + 2 * 4)
-    few = ModelConfig(width=2, heads=1, steps=1, base_learners=("linear",), candidates=3)
+    few = ModelConfig(width=2, heads=1, steps=1, base_learners=("linear",), shortlist=3)
     assert forward_flops(few, 30, 5) - forward_flops(stacked, 3, 5) == 2 * 30 * 2  # the base logits of all 30
 
 
@@ -47,12 +48,12 @@ class Given(Embedding):
 def test_torch_counts_the_same_products_in_the_real_network() -> None:
     config = ModelConfig(width=16, heads=4, steps=2, feature_steps=1, base_learners=("linear",))
     rows, labels, nodes = 3, 11, 7
-    model = LaMP(config, labels, Given(), LabelGraph("full", None, labels)).eval()
+    model = StackedLaMP(config, labels, Given(), LabelGraph("full", None, labels)).eval()
     batch = NodeBatch(present_BS=torch.ones(rows, nodes, dtype=torch.bool), vectors_BSF=torch.randn(rows, nodes, 16))
-    base_learners = torch.randn(rows, labels, 1)
+    label_input = LabelInput(base_logits_BLK=torch.randn(rows, labels, 1))
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
-        # The written-out attention (record) is made of products that torch counts.
-        model(batch, base_learners, record=True)
+        # The written-out attention (returned) is made of products that torch counts.
+        model(batch, label_input, return_attention=True)
     readouts = 2 * rows * 2 * config.steps * labels * 16  # sums, not products, for torch
     start = 2 * rows * labels * 1 * 16  # base_learners times its vector
     fused_features = 2 * rows * 2 * nodes * nodes * 16  # the fused attention among features is none of torch's products
