@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,7 @@ from lampnet.errors import DataError
 class ColumnVectors(Embedding):
     """z_j = value_j * scale[id_j] + vector[id_j].
 
-    A numeric column has an id, its missing value another, and each category of a categorical column
-    one of its own; the value of the latter two is 0, so that only their vector counts.
+    Numeric columns, their missing values and each category have ids; the latter two have the value 0.
     """
 
     def __init__(self, ids: int, width: int) -> None:
@@ -71,8 +71,7 @@ class ColumnsEncoder(Encoder):
     def __init__(self, config: InputConfig) -> None:
         super().__init__(config)
         self.categories: dict[int, tuple[str, ...]] = {}
-        self.mean = np.zeros(0)
-        self.spread = np.ones(0)
+        self.mean, self.spread = np.zeros(0), np.ones(0)
         self.gaps = np.zeros(0, dtype=np.uint8)  # 1 for columns with a missing value in training
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> ColumnsEncoder:
@@ -82,15 +81,14 @@ class ColumnsEncoder(Encoder):
             raise DataError(f"columns need rows and columns; a table of shape {table.values.shape} came")
         self.feature_names = table.names
         # Only categories that occur in the training rows get a vector.
-        self.categories = {}
-        for column, names in sorted(table.categories.items()):
-            seen = np.unique(_codes(table, column))
-            self.categories[column] = tuple(names[code] for code in seen if code >= 0)
+        self.categories = {
+            column: tuple(names[code] for code in np.unique(_codes(table, column)) if code >= 0)
+            for column, names in sorted(table.categories.items())
+        }
         self.mean, self.spread = mean_and_spread(table.values)
+        self.mean[list(self.categories)] = 0.0
+        self.spread[list(self.categories)] = 1.0
         self.gaps = np.isnan(table.values).any(axis=0).astype(np.uint8)
-        numeric = np.array([column not in self.categories for column in range(columns)])
-        self.mean = np.where(numeric, self.mean, 0.0)
-        self.spread = np.where(numeric, self.spread, 1.0)
         return self
 
     def parse(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -114,16 +112,11 @@ class ColumnsEncoder(Encoder):
         values, ids = parsed
         n, columns = values.shape
         return NodeRows(
-            offsets=np.arange(n + 1, dtype=np.int64) * columns,
-            ids=ids.astype(np.int32).ravel(),
-            values=values.ravel(),
+            offsets=np.arange(n + 1, dtype=np.int64) * columns, ids=ids.astype(np.int32).ravel(), values=values.ravel()
         )
 
     def features_of(self, parsed: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Standardised values (missing: 0), 0/1 for missing values and for every category, float32 (n, F).
-
-        Only columns that had a missing value in training have an indicator for it.
-        """
+        """float32 (n, F): standardised values, 0/1 for missing ones (columns with gaps in training) and categories."""
         values, ids = parsed
         n, columns = values.shape
         features = np.zeros((n, self._n_ids()), dtype=np.float32)
@@ -131,7 +124,7 @@ class ColumnsEncoder(Encoder):
         features[row, ids[row, column]] = 1.0
         features[:, :columns] = values
         used = np.ones(self._n_ids(), dtype=bool)
-        used[:columns] = [column not in self.categories for column in range(columns)]
+        used[list(self.categories)] = False
         used[columns : 2 * columns] = self.gaps > 0
         return features[:, used]
 
@@ -149,10 +142,8 @@ class ColumnsEncoder(Encoder):
         return Table(values=np.zeros((0, columns)), names=self.feature_names, categories=self.categories)
 
     def state(self) -> dict[str, Any]:
-        return {
-            "names": list(self.feature_names),
-            "categories": {str(column): list(names) for column, names in self.categories.items()},
-        }
+        categories = {str(column): list(names) for column, names in self.categories.items()}
+        return {"names": list(self.feature_names), "categories": categories}
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"mean": self.mean, "spread": self.spread, "gaps": self.gaps}
@@ -188,26 +179,16 @@ class ColumnsEncoder(Encoder):
                     + (f"; it has {extra[0]!r}, which the model does not know" if extra else "")
                 )
             order = [table.names.index(name) for name in self.feature_names]
-            table = Table(
-                values=table.values[:, order],
-                names=self.feature_names,
-                categories={i: table.categories[o] for i, o in enumerate(order) if o in table.categories},
-            )
-        categories = dict(table.categories)
-        for column in range(len(self.feature_names)):
-            if (column in self.categories) == (column in categories):
-                continue
-            if np.isnan(table.values[:, column]).all():  # nothing is there to tell numbers from categories by
-                categories.pop(column, None)
-                if column in self.categories:
-                    categories[column] = ()
-                continue
-            kinds = ("categories", "numbers") if column in self.categories else ("numbers", "categories")
-            raise DataError(
-                f"column {self.feature_names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
-                "give the same columns"
-            )
-        return Table(values=table.values, names=table.names, categories=categories)
+            categories = {i: table.categories[o] for i, o in enumerate(order) if o in table.categories}
+            table = Table(values=table.values[:, order], names=self.feature_names, categories=categories)
+        for column in sorted(self.categories.keys() ^ table.categories.keys()):
+            if not np.isnan(table.values[:, column]).all():  # an empty column may be of either kind
+                kinds = ("categories", "numbers") if column in self.categories else ("numbers", "categories")
+                raise DataError(
+                    f"column {self.feature_names[column]!r} held {kinds[0]} in training and holds {kinds[1]} now; "
+                    "give the same columns"
+                )
+        return replace(table, categories={column: table.categories.get(column, ()) for column in self.categories})
 
 
 def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:

@@ -175,11 +175,7 @@ def reverse_complement(rows: np.ndarray) -> np.ndarray:
 
 def _canonical_words() -> tuple[np.ndarray, int]:
     """For each six-base word its number among words that equal their reverse complement's, and how many there are."""
-    codes = np.arange(4**KMER)
-    reverse = np.zeros_like(codes)
-    rest = codes.copy()
-    for _ in range(KMER):
-        reverse = reverse * 4 + (3 - rest % 4)
-        rest //= 4
+    codes, powers = np.arange(4**KMER), 4 ** np.arange(KMER)
+    reverse = (3 - codes[:, None] // powers % 4) @ powers[::-1]
     kept, table = np.unique(np.minimum(codes, reverse), return_inverse=True)
     return table, len(kept)

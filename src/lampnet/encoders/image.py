@@ -1,13 +1,13 @@
 """Images: square patches are the nodes, with the row and column of each as its position.
 
-Rows are uint8 arrays (H, W) or (H, W, 3), or paths of image files. The size is chosen on training rows:
-images that all have one size not above `image_side` keep it (so do all sizes with `image_side=0`,
-which then must agree); others are resized to `image_side` squared. The patch is the `patch` of the
-settings, but never more than a third of the shorter side: 24 x 24 digit scenes get patches of 8.
+Rows are uint8 arrays (H, W) or (H, W, 3), or paths of image files. Training images of one size not above `image_side`
+keep it (any one size with `image_side=0`); others are resized to `image_side` squared. A patch is at most a third
+of the shorter side.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,27 +73,21 @@ class ImageEncoder(Encoder):
         super().__init__(config)
         self.height = self.width = self.patch = 0
         self.channels = 1
-        self.mean = np.zeros(0, dtype=np.float32)
-        self.spread = np.ones(0, dtype=np.float32)
-        self.feature_mean = np.zeros(0, dtype=np.float32)
-        self.feature_spread = np.ones(0, dtype=np.float32)
+        self.mean = self.feature_mean = np.zeros(0, dtype=np.float32)
+        self.spread = self.feature_spread = np.ones(0, dtype=np.float32)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> ImageEncoder:
         if len(rows) == 0:
             raise DataError("image input needs training rows; none came")
-        sizes = set()
-        self.channels = 1
-        for row in range(len(rows)):
-            height, width, channels = _size(rows[row], row)
-            sizes.add((height, width))
-            self.channels = max(self.channels, channels)
-        self.height, self.width = self._chosen_size(sizes)
+        sizes = {_size(rows[row], row) for row in range(len(rows))}
+        self.channels = max(channels for _, _, channels in sizes)
+        self.height, self.width = self._chosen_size({(height, width) for height, width, _ in sizes})
         self.patch = _patch_side(self.height, self.width, self.config.patch)
-        if self._grid()[0] * self._grid()[1] > self.config.max_nodes:
+        nodes = math.prod(self._grid())
+        if nodes > self.config.max_nodes:
             raise DataError(
-                f"images of {self.height} x {self.width} pixels make {self._grid()[0] * self._grid()[1]} patches of "
-                f"{self.patch}, more than input.max_nodes={self.config.max_nodes}; raise input.patch or lower "
-                "input.image_side"
+                f"images of {self.height} x {self.width} pixels make {nodes} patches of {self.patch}, more than "
+                f"input.max_nodes={self.config.max_nodes}; raise input.patch or lower input.image_side"
             )
         total, square, count = np.zeros(self.channels), np.zeros(self.channels), 0
         features = []
@@ -152,38 +146,22 @@ class ImageEncoder(Encoder):
         """Boxes are in pixels of the original image."""
         height, width, _ = _size(encoded.parsed[0][row], row)
         down, across = self._grid()
-        y, x = height / self.height, width / self.width
-        p = self.patch
-        return [
-            (
-                (
-                    round(c * p * x),
-                    round(r * p * y),
-                    min(width, round((c + 1) * p * x)),
-                    min(height, round((r + 1) * p * y)),
-                ),
-            )
-            for r in range(down)
-            for c in range(across)
-        ]
+        y = [min(height, round(r * self.patch * (height / self.height))) for r in range(down + 1)]
+        x = [min(width, round(c * self.patch * (width / self.width))) for c in range(across + 1)]
+        return [((x[c], y[r], x[c + 1], y[r + 1]),) for r in range(down) for c in range(across)]
 
     def state(self) -> dict[str, Any]:
         return {"height": self.height, "width": self.width, "patch": self.patch, "channels": self.channels}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {
-            "mean": self.mean,
-            "spread": self.spread,
-            "feature_mean": self.feature_mean,
-            "feature_spread": self.feature_spread,
-        }
+        features = {"feature_mean": self.feature_mean, "feature_spread": self.feature_spread}
+        return {"mean": self.mean, "spread": self.spread, **features}
 
     @classmethod
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ImageEncoder:
         encoder = cls(config)
-        encoder.height = saved_count(state, "height", 1, 8192)
-        encoder.width = saved_count(state, "width", 1, 8192)
-        encoder.patch = saved_count(state, "patch", 1, 8192)
+        sides = (saved_count(state, side, 1, 8192) for side in ("height", "width", "patch"))
+        encoder.height, encoder.width, encoder.patch = sides
         encoder.channels = saved_count(state, "channels", 1, 3)
         if encoder.channels == 2:
             raise DataError("the saved encoder's 'channels' must be 1 or 3, not 2")
@@ -231,9 +209,10 @@ class ImageEncoder(Encoder):
             pixels = _read(Path(item), self.channels, (self.width, self.height))
         else:
             pixels = _checked_array(item, row)
-        if pixels.shape[2] != self.channels:
-            grey = pixels.shape[2] == 1
-            pixels = np.repeat(pixels, 3, axis=2) if grey else _luminance(pixels)
+        if pixels.shape[2] < self.channels:
+            pixels = np.repeat(pixels, 3, axis=2)
+        elif pixels.shape[2] > self.channels:  # the luminance
+            pixels = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[:, :, None]
         if pixels.shape[:2] != (self.height, self.width):
             image = _pillow().fromarray(pixels[:, :, 0] if self.channels == 1 else pixels)
             pixels = np.asarray(image.resize((self.width, self.height), _pillow().Resampling.BILINEAR))
@@ -284,11 +263,6 @@ def _checked_array(item: Any, row: int) -> np.ndarray:
             "an image is uint8 of shape (H, W) or (H, W, 3), or the path of a file"
         )
     return pixels
-
-
-def _luminance(pixels: np.ndarray) -> np.ndarray:
-    grey: np.ndarray = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)
-    return grey[:, :, np.newaxis]
 
 
 def _pillow() -> Any:

@@ -67,17 +67,14 @@ class MoleculeEncoder(Encoder):
     def __init__(self, config: InputConfig) -> None:
         super().__init__(config)
         self.surroundings = np.zeros(0, dtype=np.int64)  # sorted
-        self.mean = np.zeros(0)
-        self.spread = np.ones(0)
+        self.mean, self.spread = np.zeros(0), np.ones(0)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> MoleculeEncoder:
         if len(rows) == 0:
             raise DataError("molecule input needs training rows; none came")
-        molecules = _parsed(rows)
-        described = np.stack([_described(text) for text in rows])
-        keys, counts = np.unique(np.concatenate([environments(m) for m in molecules]), return_counts=True)
+        keys, counts = np.unique(np.concatenate([environments(m) for m in _parsed(rows)]), return_counts=True)
         self.surroundings = keys[counts >= ENVIRONMENT_COUNT]
-        self.mean, self.spread = mean_and_spread(described)
+        self.mean, self.spread = mean_and_spread(np.stack([_described(text) for text in rows]))
         return self
 
     def parse(self, rows: Any) -> list[tuple[str, Any]]:
@@ -93,8 +90,7 @@ class MoleculeEncoder(Encoder):
             ids.append(self._ids(environments(molecule)[:limit]))
             bonds = _bonds(molecule)
             edges.append(bonds[(bonds[:, :2] < limit).all(axis=1)])
-        if cut:
-            warn_of_cut_rows(cut, len(parsed), limit)
+        warn_of_cut_rows(cut, len(parsed), limit)
         return NodeRows(
             offsets=np.cumsum([0] + [len(part) for part in ids]).astype(np.int64),
             ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
@@ -116,8 +112,7 @@ class MoleculeEncoder(Encoder):
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         _, molecule = encoded.parsed[row]
-        names = [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in molecule.GetAtoms()]
-        return names[: self.config.max_nodes]
+        return [f"{atom.GetSymbol()}{atom.GetIdx()}" for atom in molecule.GetAtoms()][: self.config.max_nodes]
 
     def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
         return [((atom,),) for atom in range(encoded.nodes.lengths()[row])]
@@ -142,10 +137,8 @@ class MoleculeEncoder(Encoder):
 
     def _ids(self, keys: np.ndarray) -> np.ndarray:
         """1, 2, ... for surroundings seen in training, 0 for others."""
-        if not len(self.surroundings):
-            return np.zeros(len(keys), dtype=np.int32)
-        index = np.minimum(np.searchsorted(self.surroundings, keys), len(self.surroundings) - 1)
-        return np.where(self.surroundings[index] == keys, index + 1, 0).astype(np.int32)
+        index = np.searchsorted(self.surroundings, keys)
+        return np.where(np.append(self.surroundings, -1)[index] == keys, index + 1, 0).astype(np.int32)
 
 
 def _parsed(rows: Any) -> list[Any]:

@@ -104,10 +104,8 @@ class NodeRows:
         def pad(values: np.ndarray | None) -> Tensor | None:
             if values is None:
                 return None
-            if not len(values):
-                shape = (*flat_BS.shape, *values.shape[1:])
-                return torch.zeros(shape, dtype=torch.from_numpy(values[:0].copy()).dtype)
-            return torch.from_numpy(np.ascontiguousarray(values[flat_BS]))
+            padded = values[flat_BS] if len(values) else np.zeros((*flat_BS.shape, *values.shape[1:]), values.dtype)
+            return torch.from_numpy(np.ascontiguousarray(padded))
 
         ids = pad(self.ids)
         return NodeBatch(
@@ -158,8 +156,7 @@ class NodeBatch:
     def with_node_dropout(self, chance: float, random: RandomBytes) -> NodeBatch:
         """Node dropout: each node goes with the given chance, but never a row's last one.
 
-        The kept nodes move together, in their order, and the batch shrinks to its longest row, so that
-        dropout also saves time. It is not for an `Embedding` that needs all nodes of a row.
+        Kept nodes move together, in their order; the batch shrinks to its longest row, which saves time.
         """
         if chance <= 0:
             return self
@@ -180,13 +177,12 @@ class NodeBatch:
             index = order_BS if x.ndim == 2 else order_BS.unsqueeze(-1).expand(-1, -1, x.shape[-1])
             return x.gather(1, index)
 
-        edge_types = move(self.edge_types_BSS)
+        kept_BS, edge_types = keep_BS.gather(1, order_BS), move(self.edge_types_BSS)
         if edge_types is not None:
             edge_types = edge_types.gather(2, order_BS.unsqueeze(1).expand(-1, width, -1))
-            kept = keep_BS.gather(1, order_BS)
-            edge_types = edge_types * (kept.unsqueeze(1) & kept.unsqueeze(2))
+            edge_types = edge_types * (kept_BS.unsqueeze(1) & kept_BS.unsqueeze(2))
         return NodeBatch(
-            present_BS=keep_BS.gather(1, order_BS),
+            present_BS=kept_BS,
             ids_BS=move(self.ids_BS),
             values_BS=move(self.values_BS),
             vectors_BSF=move(self.vectors_BSF),
@@ -198,12 +194,7 @@ class NodeBatch:
 def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
     """The same nodes with a known feature graph: messages pass both ways along each given pair.
 
-    Parameters
-    ----------
-    nodes : NodeRows
-        n encoded rows.
-    row_edges : sequence of n int arrays (E, 2)
-        Pairs of nodes, counted inside their row.
+    row_edges  n int arrays (E, 2): pairs of nodes, counted inside their row
 
     >>> nodes = NodeRows(offsets=np.array([0, 3]), ids=np.arange(3, dtype=np.int32))
     >>> with_edges(nodes, [np.array([[0, 2]])]).batch(np.array([0])).edge_types_BSS[0].tolist()
@@ -212,7 +203,7 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
     if len(row_edges) != len(nodes):
         raise DataError(f"{len(nodes)} rows came with {len(row_edges)} lists of edges; give one list per row")
     lengths = nodes.lengths()
-    parts: list[np.ndarray] = []
+    parts = [np.zeros((0, 3), dtype=np.int32)]
     for row, given in enumerate(row_edges):
         pairs = np.asarray(given)
         if pairs.size == 0:
@@ -229,11 +220,8 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
             )
         both = np.concatenate([pairs, pairs[:, ::-1]])
         parts.append(np.column_stack([both, np.zeros(len(both), dtype=both.dtype)]).astype(np.int32))
-    return replace(
-        nodes,
-        edges=np.concatenate(parts) if parts else np.zeros((0, 3), dtype=np.int32),
-        edge_offsets=np.cumsum([0] + [len(part) for part in parts]).astype(np.int64),
-    )
+    offsets = np.cumsum([len(part) for part in parts]).astype(np.int64)
+    return replace(nodes, edges=np.concatenate(parts), edge_offsets=offsets)
 
 
 def sinusoidal(positions_BSP: Tensor, width: int) -> Tensor:

@@ -105,8 +105,7 @@ class PretrainedEncoder(Encoder):
                 # A text without a word has only the tokenizer's special tokens: no node.
                 parts.append(np.asarray(encoding.ids if text.strip() else [], dtype=np.int32))
                 cut += bool(encoding.overflowing)
-        if cut:
-            warn_of_cut_rows(cut, len(rows), self._longest())
+        warn_of_cut_rows(cut, len(rows), self._longest())
         offsets = np.cumsum([len(part) for part in parts])
         return NodeRows(offsets=offsets.astype(np.int64), ids=np.concatenate(parts))
 
@@ -151,8 +150,7 @@ class PretrainedEncoder(Encoder):
         return [((int(a), int(b)),) if b > a else () for a, b in tokens.offsets]
 
     def state(self) -> dict[str, Any]:
-        vocabulary = len(self._open())
-        return {**self.words.state(), "hidden": self._hidden(), "vocabulary": vocabulary}
+        return {**self.words.state(), "vocabulary": len(self._open()), "hidden": self._hidden()}
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.words.arrays()

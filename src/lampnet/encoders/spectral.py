@@ -14,21 +14,10 @@ SAMPLE_NODES = 50_000
 
 
 def word_directions(matrix: sparse.csr_matrix, width: int, seed: int) -> np.ndarray:
-    """A vector for each column of a row-by-word matrix: its right singular vectors.
+    """Right singular vectors of node values CSR (n, M), one column per word: a vector for each word, float32 (M, D).
 
     Scaled so that value * vector has unit spread over the matrix's entries. Where the matrix has
-    fewer singular vectors than the width, the rest is random of the same spread.
-
-    Parameters
-    ----------
-    matrix : CSR (n, M)
-        Node values, one column per word.
-    width : int
-        D, numbers per vector.
-
-    Returns
-    -------
-    float32 (M, D)
+    fewer singular vectors than the width D, the rest is random of the same spread.
 
     >>> word_directions(sparse.csr_matrix(np.eye(6, dtype=np.float32)), 4, seed=0).shape
     (6, 4)
@@ -55,21 +44,10 @@ def word_directions(matrix: sparse.csr_matrix, width: int, seed: int) -> np.ndar
 
 
 def principal_projection(vectors: np.ndarray, width: int, seed: int) -> np.ndarray:
-    """A projection of standardised vectors on their principal directions.
+    """A projection of standardised vectors (n, F) on their principal directions: the weight of a layer, float32 (D, F).
 
-    The spread of each direction is halved on a logarithmic scale (a direction of spread s gets sqrt(s)),
-    so that no single direction drowns the others; over all directions the result has unit spread.
-
-    Parameters
-    ----------
-    vectors : array (n, F)
-        Standardised on training rows.
-    width : int
-        D, numbers of the projection; where F < D the rest mixes the directions at random.
-
-    Returns
-    -------
-    float32 (D, F), the weight of a linear layer
+    A direction of spread s gets the spread sqrt(s), so that no single direction drowns the others; over all
+    directions the result has unit spread. Where F < D the rest mixes the directions at random.
 
     >>> x = np.random.default_rng(0).standard_normal((200, 5))
     >>> z = x @ principal_projection(x, 8, seed=0).T

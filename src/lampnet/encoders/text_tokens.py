@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,46 +34,47 @@ class Tokens:
     def __init__(self, words: Sequence[str], merges: Sequence[tuple[str, str]] | None = None) -> None:
         self.words = tuple(words)
         self.merges = None if merges is None else tuple(merges)
-        self._tokenizer = _with_words(self.words, self.merges)
+        from tokenizers import models
+
+        vocabulary = {UNKNOWN: 0, **{word: number for number, word in enumerate(words, start=1)}}
+        model: Any = models.WordLevel(vocabulary, unk_token=UNKNOWN)
+        if merges is not None:
+            model = models.BPE(vocabulary, list(merges), unk_token=UNKNOWN, continuing_subword_prefix="##")
+        self._tokenizer = _tokenizer(model)
 
     @classmethod
     def learn(cls, texts: Sequence[str], config: InputConfig) -> Tokens:
         """The most frequent words (or chunks) of training texts, most frequent first."""
-        from tokenizers import trainers
+        from tokenizers import models, trainers
 
-        texts = checked_texts(texts)
-        tokenizer = _bare(config.tokenizer)
         settings: dict[str, Any] = {
             "vocab_size": config.vocabulary + 1,  # and the unknown word
             "min_frequency": config.min_count,
             "special_tokens": [UNKNOWN],
             "show_progress": False,
         }
-        trainer: Any
+        model: Any = models.WordLevel(unk_token=UNKNOWN)
+        trainer: Any = trainers.WordLevelTrainer(**settings)
         if config.tokenizer == "bpe":
+            model = models.BPE(unk_token=UNKNOWN)
             trainer = trainers.BpeTrainer(continuing_subword_prefix="##", limit_alphabet=1_000, **settings)
-        else:
-            trainer = trainers.WordLevelTrainer(**settings)
-        tokenizer.train_from_iterator(iter(texts), trainer)
+        tokenizer = _tokenizer(model)
+        tokenizer.train_from_iterator(iter(checked_texts(texts)), trainer)
         by_number = sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1])
         words = [word for word, _ in by_number if word != UNKNOWN]
         if config.tokenizer != "bpe":
             return cls(words)
-        import json
-
         merges = json.loads(tokenizer.to_str())["model"]["merges"]
         return cls(words, [tuple(pair) if isinstance(pair, list) else tuple(pair.split(" ")) for pair in merges])
 
     def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Token numbers of all texts, int32 (N,), and offsets int64 (n + 1,); unknown words are -1."""
         texts = checked_texts(texts)
-        parts, lengths = [np.zeros(0, dtype=np.int32)], [0]
+        parts = [np.zeros(0, dtype=np.int32)]
         for first in range(0, len(texts), CHUNK):
             for encoding in self._tokenizer.encode_batch_fast(texts[first : first + CHUNK]):
-                ids = np.asarray(encoding.ids, dtype=np.int32)
-                parts.append(ids)
-                lengths.append(len(ids))
-        return np.concatenate(parts) - np.int32(1), np.cumsum(lengths)
+                parts.append(np.asarray(encoding.ids, dtype=np.int32))
+        return np.concatenate(parts) - np.int32(1), np.cumsum([len(part) for part in parts])
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The character span of each token, unknown ones too."""
@@ -117,26 +119,10 @@ def _whole(text: str) -> str:
     return text if text.isascii() else _HALVES.sub(" ", text)
 
 
-def _bare(kind: str) -> Any:
-    from tokenizers import Tokenizer, models
+def _tokenizer(model: Any) -> Any:
+    from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 
-    model = models.BPE(unk_token=UNKNOWN) if kind == "bpe" else models.WordLevel(unk_token=UNKNOWN)
-    return _prepared(Tokenizer(model))
-
-
-def _with_words(words: tuple[str, ...], merges: tuple[tuple[str, str], ...] | None) -> Any:
-    from tokenizers import Tokenizer, models
-
-    vocabulary = {UNKNOWN: 0, **{word: number for number, word in enumerate(words, start=1)}}
-    if merges is None:
-        return _prepared(Tokenizer(models.WordLevel(vocabulary, unk_token=UNKNOWN)))
-    model = models.BPE(vocabulary, list(merges), unk_token=UNKNOWN, continuing_subword_prefix="##")
-    return _prepared(Tokenizer(model))
-
-
-def _prepared(tokenizer: Any) -> Any:
-    from tokenizers import Regex, normalizers, pre_tokenizers
-
+    tokenizer = Tokenizer(model)
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(PATTERN), behavior="removed", invert=True)
     return tokenizer

@@ -51,8 +51,7 @@ class VectorEncoder(Encoder):
 
     def __init__(self, config: InputConfig) -> None:
         super().__init__(config)
-        self.mean = np.zeros(0)
-        self.spread = np.ones(0)
+        self.mean, self.spread = np.zeros(0), np.ones(0)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> VectorEncoder:
         X = numbers_of(rows)
@@ -99,8 +98,7 @@ class VectorEncoder(Encoder):
     @classmethod
     def restore(cls, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> VectorEncoder:
         encoder = cls(config)
-        features = saved_count(state, "features", low=1)
-        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, features)
+        encoder.mean, encoder.spread = saved_mean_and_spread(arrays, saved_count(state, "features", low=1))
         return encoder
 
 
@@ -136,8 +134,7 @@ def dense_numbers(rows: Any, expected: str) -> np.ndarray:
 def mean_and_spread(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and standard deviation of each column, float64 (F,), without its missing (NaN) values.
 
-    A constant column has spread 1, so that it becomes zero. What counts as constant is scikit-learn's test: a
-    variance that rounding alone could have made.
+    A constant column (scikit-learn's test: rounding alone could have made its variance) has spread 1.
     """
     X = np.asarray(X, dtype=np.float64)
     known = np.isfinite(X)

@@ -174,12 +174,10 @@ def heaviest(matrix: sparse.csr_matrix, max_nodes: int) -> sparse.csr_matrix:
 
 
 def warn_of_cut_rows(cut: int, n: int, max_nodes: int) -> None:
-    """Warn how many rows lost nodes."""
-    warnings.warn(
-        f"{cut} of {n} rows had more than {max_nodes} nodes and were cut; raise input.max_nodes to keep them whole",
-        UserWarning,
-        stacklevel=3,
-    )
+    """Warn how many rows lost nodes, if any."""
+    if cut:
+        found = f"{cut} of {n} rows had more than {max_nodes} nodes and were cut"
+        warnings.warn(f"{found}; raise input.max_nodes to keep them whole", UserWarning, stacklevel=3)
 
 
 def _finite(rows: Any) -> sparse.csr_matrix:
