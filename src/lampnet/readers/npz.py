@@ -27,11 +27,7 @@ _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def read_npz(
-    path: str | Path,
-    *,
-    labels: Sequence[str] | None = None,
-    name: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None, max_bytes: int = MAX_BYTES
 ) -> Dataset:
     """Read features and labels from one `.npz` file.
 

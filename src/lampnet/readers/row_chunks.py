@@ -55,12 +55,7 @@ def _jsonl_chunks(source: Source, skip: int, size: int) -> Iterator[Dataset]:
     while block := list(islice(numbered, size)):
         try:
             data = read_jsonl_lines(
-                path,
-                block,
-                on_bad_row=source.on_bad_row,
-                name=plain_stem(path),
-                first_row=row,
-                unlabelled=unlabelled,
+                path, block, on_bad_row=source.on_bad_row, name=plain_stem(path), first_row=row, unlabelled=unlabelled
             )
             if source.on_bad_row == "skip":
                 data = readable_molecules(data)

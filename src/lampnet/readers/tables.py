@@ -65,13 +65,7 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
     rows, feature_names = table_rows(table, roles)
     ids = tuple(map(str, table.texts(roles.id))) if roles.id else None
     return Dataset(
-        name=name,
-        kind=roles.kind,
-        rows=rows,
-        labels=y,
-        label_names=label_names,
-        feature_names=feature_names,
-        ids=ids,
+        name=name, kind=roles.kind, rows=rows, labels=y, label_names=label_names, feature_names=feature_names, ids=ids
     )
 
 

@@ -29,11 +29,7 @@ def header_of(raw: bytes) -> tuple[int, int, int] | None:
 
 
 def read_xc(
-    path: str | Path,
-    *,
-    labels: Sequence[str] | None = None,
-    name: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None, max_bytes: int = MAX_BYTES
 ) -> Dataset:
     """Read one file; labels are named by their numbers unless `labels` names them.
 

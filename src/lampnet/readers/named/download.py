@@ -28,10 +28,7 @@ _UNRAR = {"bsdtar": ("-xf",), "unar": ("-f",), "7z": ("x", "-y"), "unrar": ("x",
 
 
 def fetch(
-    name: str,
-    data_root: str | Path | None = None,
-    base_url: str | None = None,
-    progress: Progress | None = None,
+    name: str, data_root: str | Path | None = None, base_url: str | None = None, progress: Progress | None = None
 ) -> Path:
     """Download the files of a named data set into `data_root/name`.
 
