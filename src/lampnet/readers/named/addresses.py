@@ -32,14 +32,16 @@ def _mulan(archive: str) -> tuple[Address, ...]:
     return (Address(_MULAN + archive, archive, _ARFF),)
 
 
+def _yeast_string(what: str, sha256: str) -> Address:
+    file = f"4932.{what}.v12.0.txt.gz"
+    return Address(f"{_STRING}{what}.v12.0/{file}", file, sha256=sha256)
+
+
 ADDRESSES: dict[str, tuple[Address, ...]] = {
-    "bibtex": _mulan("bibtex.rar"),
-    "delicious": _mulan("delicious.rar"),
-    "bookmarks": _mulan("bookmarks.rar"),
-    "scene": _mulan("scene.rar"),
-    "emotions": _mulan("emotions.rar"),
-    "corel5k": _mulan("corel5k.rar"),
-    "mediamill": _mulan("mediamill.rar"),
+    **{
+        name: _mulan(f"{name}.rar")
+        for name in ("bibtex", "delicious", "bookmarks", "scene", "emotions", "corel5k", "mediamill")
+    },
     "nuswide": _mulan("nuswide-cVLADplus.rar"),
     "imdb": (Address("https://downloads.sourceforge.net/project/meka/Datasets/IMDB-F.arff", "IMDB-F.arff"),),
     "reuters21578": (
@@ -69,16 +71,8 @@ ADDRESSES: dict[str, tuple[Address, ...]] = {
             (("04_ChExMix_Peaks/*_CX.bed", "peaks"), ("sample-key.tab", "")),
         ),
         Address("https://hgdownload.soe.ucsc.edu/goldenPath/sacCer3/bigZips/sacCer3.fa.gz", "sacCer3.fa.gz"),
-        Address(
-            _STRING + "protein.physical.links.v12.0/4932.protein.physical.links.v12.0.txt.gz",
-            "4932.protein.physical.links.v12.0.txt.gz",
-            sha256="a9d9d5812b0c3c798fee839751b884587ea85174b733149b5ac87d7d87683958",
-        ),
-        Address(
-            _STRING + "protein.info.v12.0/4932.protein.info.v12.0.txt.gz",
-            "4932.protein.info.v12.0.txt.gz",
-            sha256="ad69b4594f35cf6ffeb52afbfc3fe30d639bb76e0b883bc914dce8b2acb3e29c",
-        ),
+        _yeast_string("protein.physical.links", "a9d9d5812b0c3c798fee839751b884587ea85174b733149b5ac87d7d87683958"),
+        _yeast_string("protein.info", "ad69b4594f35cf6ffeb52afbfc3fe30d639bb76e0b883bc914dce8b2acb3e29c"),
     ),
 }
 
@@ -88,7 +82,7 @@ NOT_OFFERED = {
     "tfbs": "the paper's binding sites are not public; put your own windows (train.fa and train.tsv, ...) there",
     "miml_images": (
         "the pictures are offered at http://www.lamda.nju.edu.cn/data_MIMLimage.ashx as nested archives with MATLAB "
-        "labels; put the pictures into images/ and a table (Filenames, then a 0/1 column a label) into "
+        "labels; put the pictures into images/ and a table (Filenames, then one 0/1 column per label) into "
         "miml_labels_1.csv"
     ),
 }

@@ -1,7 +1,7 @@
 """Digit scenes: the embedded default data, made of scikit-learn's real handwritten digits.
 
 A scene is a 3 x 3 grid of cells of 8 x 8 pixels; two to five cells hold a handwritten digit, the
-others are blank. Ten labels say which digits are there, the rest are properties that follow from them, so
+others are blank. Ten labels name the digits that are there, the rest are properties that follow from them, so
 the labels depend on one another by rules that are known. Training, validation and test scenes use
 different digit images; everything is drawn from one seed.
 """
@@ -93,12 +93,8 @@ def planted_dependencies() -> tuple[Dependency, ...]:
     rules += [Dependency(f"digit_{digit}", "has_odd", "implies") for digit in ODD]
     rules += [Dependency(f"digit_{digit}", "has_prime", "implies") for digit in PRIME]
     rules += [Dependency(f"digit_{digit}", "all_even", "excludes") for digit in ODD]
-    rules += [
-        Dependency("all_even", "has_even", "implies"),
-        Dependency("all_even", "has_odd", "excludes"),
-        Dependency("has_odd", "all_even", "excludes"),
-    ]
-    return tuple(rules)
+    rules += [Dependency("all_even", "has_even", "implies"), Dependency("all_even", "has_odd", "excludes")]
+    return (*rules, Dependency("has_odd", "all_even", "excludes"))
 
 
 @lru_cache(maxsize=1)
@@ -153,13 +149,7 @@ def _facts(cells: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=8)
 def digit_truth(split: str, seed: int = 0) -> SceneTruth:
-    """Which digit, and which image of it, stands in which cell of every scene of a split.
-
-    Parameters
-    ----------
-    split : {"train", "valid", "test"}
-    seed : int
-    """
+    """Which digit, and which image of it, stands in which cell of every scene of a split."""
     if split not in SIZES:
         raise DataError(f"digit scenes have no split {split!r}; {did_you_mean(split, SIZES)}")
     n, cells_count = SIZES[split], GRID * GRID
@@ -195,12 +185,8 @@ def load_digit_scenes(seed: int = 0) -> Splits:
     parts = {}
     for split in SIZES:
         truth = digit_truth(split, seed)
-        parts[split] = Dataset(
-            name="digits",
-            kind="image",
-            rows=_draw(truth),
-            labels=sparse.csr_matrix(truth.labels.astype(np.float32)),
-            label_names=LABEL_NAMES,
-            ids=tuple(f"{split}-{scene}" for scene in range(SIZES[split])),
-        )
+        labels = sparse.csr_matrix(truth.labels.astype(np.float32))
+        ids = tuple(f"{split}-{scene}" for scene in range(SIZES[split]))
+        rows = _draw(truth)
+        parts[split] = Dataset(name="digits", kind="image", rows=rows, labels=labels, label_names=LABEL_NAMES, ids=ids)
     return Splits(train=parts["train"], valid=parts["valid"], test=parts["test"])

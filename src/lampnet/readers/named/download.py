@@ -18,7 +18,7 @@ from lampnet.readers.named.addresses import ADDRESSES, NOT_OFFERED, Address
 from lampnet.readers.named.registry import NAMES
 from lampnet.readers.named.registry import data_root as chosen_root
 
-#: file name, bytes so far, bytes in all (0 when the server does not say)
+#: file name, bytes so far, bytes in all (0 when the server does not state them)
 Progress = Callable[[str, int, int], None]
 
 _TIMEOUT = 30
@@ -33,22 +33,7 @@ def fetch(
     """Download the files of a named data set into `data_root/name`.
 
     Files that are there already are kept; a download that was cut off goes on where it stopped.
-
-    Parameters
-    ----------
-    name : str
-        One of `lampnet.readers.NAMES`.
-    data_root : str or Path, optional
-        By default the environment's LAMPNET_DATA, else `./data`.
-    base_url : str, optional
-        A mirror: every file is taken from `base_url/FILE` instead of its publisher.
-    progress : callable, optional
-        Called with file name, bytes so far and bytes in all.
-
-    Returns
-    -------
-    Path
-        The data set's folder.
+    With `base_url`, a mirror, every file is taken from `base_url/FILE`. Returns the data set's folder.
     """
     if name not in NAMES:
         raise DataError(f"there is no data set named {name!r}; {did_you_mean(name, NAMES)}")
@@ -61,17 +46,15 @@ def fetch(
         raise DataError(f"the folder {folder} cannot be made ({error.strerror}); choose another --data-root") from None
     for address in ADDRESSES[name]:
         url = f"{base_url.rstrip('/')}/{address.file}" if base_url else address.url
-        if address.unpack and all(any((folder / sub).glob(_leaf(member))) for member, sub in address.unpack):
+        if address.unpack and all(
+            any((folder / sub).glob(PurePosixPath(member).name)) for member, sub in address.unpack
+        ):
             continue
         file = _download(url, address, folder, progress)
         if address.unpack:
             _unpack(file, address, folder)
             file.unlink()
     return folder
-
-
-def _leaf(pattern: str) -> str:
-    return PurePosixPath(pattern).name
 
 
 def _download(url: str, address: Address, folder: Path, progress: Progress | None) -> Path:
@@ -84,10 +67,9 @@ def _download(url: str, address: Address, folder: Path, progress: Progress | Non
     downloader = _Resuming(folder / f"{address.file}.part", address.file, progress)
     by_hand = f"or put the file into {folder} by hand"
     host = urlsplit(url).hostname
+    file, known_hash = address.file, address.sha256
     try:
-        return Path(
-            pooch.retrieve(url, known_hash=address.sha256, fname=address.file, path=folder, downloader=downloader)
-        )
+        return Path(pooch.retrieve(url, known_hash=known_hash, fname=file, path=folder, downloader=downloader))
     except requests.exceptions.ChunkedEncodingError:
         raise DataError(
             f"the connection to {host} broke while {address.file} came; what has come is kept, fetch again to go on"
@@ -135,13 +117,7 @@ class _Resuming:
                         self.progress(self.name, have, total)
             if total and have < total:
                 raise requests.exceptions.ChunkedEncodingError(f"{have} of {total} bytes came")
-        with self.part.open("rb") as source:
-            if hasattr(output_file, "write"):
-                shutil.copyfileobj(source, output_file)
-            else:
-                with Path(output_file).open("wb") as target:
-                    shutil.copyfileobj(source, target)
-        self.part.unlink()
+        shutil.move(self.part, output_file)
         return None
 
 

@@ -36,8 +36,8 @@ def only_file(folder: Path, *patterns: str) -> Path:
 
 def goemotions(folder: Path, seed: int) -> Splits:
     """Comments with emotions: text, label numbers and id, separated by tabs, without a header."""
-    names_file = only_file(folder, "emotions.txt")
-    names = tuple(line.strip() for line in read_text(names_file).split("\n") if line.strip())
+    lines = read_text(only_file(folder, "emotions.txt")).split("\n")
+    names = tuple(line.strip() for line in lines if line.strip())
     parts = {part: _emotions(only_file(folder, f"{part}.tsv"), names) for part in ("train", "dev", "test")}
     return Splits(train=parts["train"], valid=parts["dev"], test=parts["test"])
 
@@ -78,28 +78,6 @@ def _wrong_line(path: Path, is_wrong: Callable[[str], bool], problem: str) -> No
     raise FormatError(path, problem, next((number for number, line in numbered if line and is_wrong(line)), 1))
 
 
-def sider(folder: Path, seed: int) -> Splits:
-    """Molecules and side effects, a seeded split of the paper's sizes: a tenth each to validate and test."""
-    from lampnet.readers.tables import read_table
-
-    return random_split(read_table(only_file(folder, "sider.csv*"), name="sider"), valid=0.1, test=0.1, seed=seed)
-
-
-def tox21(folder: Path, seed: int) -> Splits:
-    """Molecules and toxicity assays; an empty cell is an unknown label."""
-    from lampnet.readers.tables import read_table
-
-    return random_split(read_table(only_file(folder, "tox21.csv*"), name="tox21"), valid=0.1, test=0.1, seed=seed)
-
-
-def miml_images(folder: Path, seed: int) -> Splits:
-    """Pictures of landscapes; rows are paths of JPEG files."""
-    from lampnet.readers.tables import read_table
-
-    data = read_table(only_file(folder, "miml_labels_1.csv"), name="miml_images")
-    return random_split(data, valid=0.1, test=0.1, seed=seed)
-
-
 def bookmarks(folder: Path, seed: int) -> Splits:
     """One Mulan file, divided as in the paper: 48,000 / 12,000 / 27,856 of 87,856 rows."""
     from lampnet.readers.arff import read_arff
@@ -122,8 +100,7 @@ def rcv1(folder: Path, seed: int) -> Splits:
 def yeast_windows(folder: Path, *, keep_unlabelled: bool = False) -> Dataset:
     """200-base windows of the yeast genome and the proteins with most ChIP-exo peaks that bind there.
 
-    Windows without any peak are left out unless asked for: the mean of 8.00 labels a window is over
-    windows with a label, as the paper's own set of binding sites has no empty rows either.
+    Windows without any peak are left out unless asked for, as in the paper's own set of binding sites.
     """
     from lampnet.readers.dna import read_bed, read_fasta, windows_with_peaks
 
@@ -133,13 +110,8 @@ def yeast_windows(folder: Path, *, keep_unlabelled: bool = False) -> Dataset:
     peaks = {path.name.removesuffix("_CX.bed"): read_bed(path) for path in files}
     most = sorted(peaks, key=lambda protein: (-len(peaks[protein]), protein))[:YEAST_PROTEINS]
     genome = read_fasta(only_file(folder, "sacCer3.fa*"))
-    return windows_with_peaks(
-        genome,
-        {protein: peaks[protein] for protein in sorted(most)},
-        YEAST_WINDOW,
-        keep_unlabelled=keep_unlabelled,
-        name="yeast_chipexo",
-    )
+    chosen = {protein: peaks[protein] for protein in sorted(most)}
+    return windows_with_peaks(genome, chosen, YEAST_WINDOW, keep_unlabelled=keep_unlabelled, name="yeast_chipexo")
 
 
 def yeast_chipexo(folder: Path, seed: int) -> Splits:
@@ -157,35 +129,30 @@ def tfbs(folder: Path, seed: int) -> Splits:
     from lampnet.readers.dna import read_windows
 
     if any(folder.glob("train.fa*")):
-        parts = {
-            part: read_windows(only_file(folder, f"{part}.fa*"), only_file(folder, f"{part}.tsv*", f"{part}.csv*"),
-                               name="tfbs")
-            for part in ("train", "valid", "test") if any(folder.glob(f"{part}.fa*"))
-        }  # fmt: skip
+        parts = {}
+        for part in ("train", "valid", "test"):
+            if any(folder.glob(f"{part}.fa*")):
+                table = only_file(folder, f"{part}.tsv*", f"{part}.csv*")
+                parts[part] = read_windows(only_file(folder, f"{part}.fa*"), table, name="tfbs")
         return aligned_splits(parts["train"], parts.get("valid"), parts.get("test"))
-    data = read_windows(
-        only_file(folder, "windows.bed*"),
-        only_file(folder, "labels.tsv*", "labels.csv*"),
-        genome=only_file(folder, "genome.fa*", "*.fa", "*.fa.gz"),
-        name="tfbs",
-    )
+    windows, table = only_file(folder, "windows.bed*"), only_file(folder, "labels.tsv*", "labels.csv*")
+    data = read_windows(windows, table, genome=only_file(folder, "genome.fa*", "*.fa", "*.fa.gz"), name="tfbs")
     return split_by_group(data, valid=TFBS_VALID, test=TFBS_TEST)
 
 
-def prior_edges(name: str, folder: Path, label_names: tuple[str, ...], min_score: int = 700) -> np.ndarray:
-    """The prior label graph of a named data set as int64 (E, 2) pairs of label numbers."""
-    from lampnet.readers.label_edges import read_string_edges, read_tree_edges
+def topic_tree(folder: Path, label_names: tuple[str, ...]) -> np.ndarray:
+    """The edges of RCV1's topic tree, int64 (E, 2)."""
+    from lampnet.readers.label_edges import read_tree_edges
     from lampnet.readers.named.rcv1 import HIERARCHY
 
-    if name == "rcv1":
-        if label_names and label_names[0] == "label_0":
-            raise DataError("rcv1: the labels of the MATLAB subsets have no names, so the topic tree cannot be used")
-        return read_tree_edges(only_file(folder, *HIERARCHY), label_names)
-    if name in ("yeast_chipexo", "tfbs"):
-        return read_string_edges(
-            only_file(folder, "*.protein.physical.links*", "*.protein.links*"),
-            only_file(folder, "*.protein.info*"),
-            label_names,
-            min_score=min_score,
-        )
-    raise DataError(f"{name} has no prior label graph of its own; use cooccurrence, full or edgeless")
+    if label_names and label_names[0] == "label_0":
+        raise DataError("rcv1: the labels of the MATLAB subsets have no names, so the topic tree cannot be used")
+    return read_tree_edges(only_file(folder, *HIERARCHY), label_names)
+
+
+def interactions(folder: Path, label_names: tuple[str, ...]) -> np.ndarray:
+    """STRING's interactions of the proteins that are labels, int64 (E, 2)."""
+    from lampnet.readers.label_edges import read_string_edges
+
+    links = only_file(folder, "*.protein.physical.links*", "*.protein.links*")
+    return read_string_edges(links, only_file(folder, "*.protein.info*"), label_names)

@@ -12,6 +12,7 @@ from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.files import MAX_BYTES, read_text
 from lampnet.readers.label_edges import read_taxonomy
+from lampnet.readers.named.loaders import only_file
 
 TRAIN_FILES = "lyrl2004_tokens_train.dat*"
 TEST_FILES = "lyrl2004_tokens_test_pt*.dat*"
@@ -75,11 +76,11 @@ def read_lyrl(folder: str | Path, name: str = "rcv1") -> Splits:
     """All documents with the topics of the hierarchy as labels.
 
     The paper trains on the four large files (LYRL2004's test side, 781,265 documents) and tests on the
-    small one (23,149), the other way round than the files' names say; so does this function.
+    small one (23,149), the other way round than the files are named; so does this function.
     """
     folder = Path(folder)
-    qrels = read_qrels(_one(folder, (QRELS,)))
-    parents = read_taxonomy(_one(folder, HIERARCHY))
+    qrels = read_qrels(only_file(folder, QRELS))
+    parents = read_taxonomy(only_file(folder, *HIERARCHY))
     label_names = tuple(sorted(set(parents) - {"Root"}))
     large = sorted(folder.glob(TEST_FILES), key=_part)
     return Splits(
@@ -93,25 +94,13 @@ def _part(path: Path) -> int:
     return int(found.group(1)) if found else 0
 
 
-def _one(folder: Path, patterns: Sequence[str]) -> Path:
-    for pattern in patterns:
-        found = sorted(folder.glob(pattern))
-        if found:
-            return found[0]
-    raise DataError(f"the folder {folder} has no file {' or '.join(patterns)}; fetch it with: lampnet data fetch rcv1")
-
-
 def _dataset(files: Sequence[Path], qrels: dict[str, list[str]], label_names: tuple[str, ...], name: str) -> Dataset:
-    ids: list[str] = []
-    texts: list[str] = []
-    for path in files:
-        for number, text in read_tokens(path):
-            ids.append(number)
-            texts.append(text)
-    if not ids:
+    documents = [document for path in files for document in read_tokens(path)]
+    if not documents:
         raise DataError(f"{name}: no token files were found; expected {TRAIN_FILES} and {TEST_FILES}")
+    ids, texts = zip(*documents, strict=True)
     missing = [number for number in ids if number not in qrels]
     if missing:
         raise DataError(f"{name}: the document {missing[0]} has no line in the qrels ({len(missing)} such documents)")
     labels = label_matrix([qrels[number] for number in ids], label_names)
-    return Dataset(name=name, kind="text", rows=texts, labels=labels, label_names=label_names, ids=tuple(ids))
+    return Dataset(name=name, kind="text", rows=list(texts), labels=labels, label_names=label_names, ids=ids)

@@ -31,20 +31,8 @@ class Entry:
     kind: str
     files: tuple[str, ...]
     parts: str
-    graph: str
     load: Callable[[Path, int], Splits]
-
-
-@dataclass(frozen=True)
-class Description:
-    """What a person should know of a named data set before reading it."""
-
-    name: str
-    title: str
-    kind: str
-    files: tuple[str, ...]
-    parts: str
-    graph: str
+    graph: str = "cooccurrence"
 
 
 def _mulan(train: str, test: str, kind: str | None = None) -> Callable[[Path, int], Splits]:
@@ -70,6 +58,15 @@ def _one_arff(pattern: str, kind: str | None = None) -> Callable[[Path, int], Sp
     return load
 
 
+def _one_table(pattern: str) -> Callable[[Path, int], Splits]:
+    def load(folder: Path, seed: int) -> Splits:
+        from lampnet.readers.tables import read_table
+
+        return _tenths(read_table(only_file(folder, pattern), name=folder.name), seed)
+
+    return load
+
+
 def _tenths(data: Dataset, seed: int) -> Splits:
     return random_split(data, valid=0.1, test=0.1, seed=seed)
 
@@ -91,89 +88,74 @@ _TENTHS = "seeded random 80/10/10"
 
 _ARFF_PAIR = ("*-train*.arff", "*-test*.arff", "*.xml")
 _PAIR = _mulan("*-train*.arff*", "*-test*.arff*")
+_PAIR_OF_VECTORS = _mulan("*-train*.arff*", "*-test*.arff*", "vector")
+_PAIR_OF_COLUMNS = _mulan("*-train*.arff*", "*-test*.arff*", "columns")
 
 _ENTRIES: dict[str, Entry] = {
-    "bibtex": Entry("Bibtex: tags of publications", "wordset", _ARFF_PAIR, _OFFICIAL, "cooccurrence", _PAIR),
-    "delicious": Entry("Delicious: tags of web pages", "wordset", _ARFF_PAIR, _OFFICIAL, "cooccurrence", _PAIR),
+    "bibtex": Entry("Bibtex: tags of publications", "wordset", _ARFF_PAIR, _OFFICIAL, _PAIR),
+    "delicious": Entry("Delicious: tags of web pages", "wordset", _ARFF_PAIR, _OFFICIAL, _PAIR),
     "bookmarks": Entry(
         "Bookmarks: tags of bookmarks", "wordset", ("bookmarks.arff", "*.xml"),
-        "seeded random, the paper's sizes (48,000 / 12,000 / 27,856)", "cooccurrence", named_sets.bookmarks,
+        "seeded random, the paper's sizes (48,000 / 12,000 / 27,856)", named_sets.bookmarks,
     ),
-    "reuters21578": Entry(
-        "Reuters-21578: topics of news, ModApte", "text", ("reut2-*.sgm",), _OFFICIAL, "cooccurrence", _reuters
-    ),
+    "reuters21578": Entry("Reuters-21578: topics of news, ModApte", "text", ("reut2-*.sgm",), _OFFICIAL, _reuters),
     "rcv1": Entry(
         "RCV1-V2: topics of news", "text", ("lyrl2004_tokens_*.dat", "rcv1-v2.topics.qrels", "rcv1.topics.hier.orig"),
         "the paper's: the four large token files train, the small one tests; without documents the first MATLAB "
-        "subset (word sets), seeded random 80/10/10", "tree", named_sets.rcv1,
+        "subset (word sets), seeded random 80/10/10", named_sets.rcv1, "tree",
     ),
     "sider": Entry(
         "SIDER: side effects of drugs", "molecule", ("sider.csv",),
-        "seeded random, the paper's sizes (1,141 / 143 / 143)", "cooccurrence", named_sets.sider,
+        "seeded random, the paper's sizes (1,141 / 143 / 143)", _one_table("sider.csv*"),
     ),
     "nuswide": Entry(
-        "NUS-WIDE: concepts of pictures, cVLAD+ features", "vector", _ARFF_PAIR, _OFFICIAL, "cooccurrence",
-        _mulan("*-train*.arff*", "*-test*.arff*", "vector"),
+        "NUS-WIDE: concepts of pictures, cVLAD+ features", "vector", _ARFF_PAIR, _OFFICIAL, _PAIR_OF_VECTORS
     ),
     "tfbs": Entry(
         "TFBS: transcription factors on human DNA", "dna", ("train.fa", "train.tsv"),
-        "by files, or by chromosome (8 and 9 test, 7 validates)", "given", named_sets.tfbs,
+        "by files, or by chromosome (8 and 9 test, 7 validates)", named_sets.tfbs, "given",
     ),
-    "imdb": Entry(
-        "IMDB: genres of films", "wordset", ("*.arff.bz2",), _TENTHS, "cooccurrence", _one_arff("*.arff*", "wordset")
-    ),
+    "imdb": Entry("IMDB: genres of films", "wordset", ("*.arff.bz2",), _TENTHS, _one_arff("*.arff*", "wordset")),
     "mediamill": Entry(
-        "Mediamill: concepts of video frames", "vector", ("mediamill*.arff", "*.xml"), _TENTHS, "cooccurrence",
+        "Mediamill: concepts of video frames", "vector", ("mediamill*.arff", "*.xml"), _TENTHS,
         _one_arff("mediamill*.arff*", "vector"),
     ),
-    "scene": Entry(
-        "Scene: kinds of landscapes", "columns", _ARFF_PAIR, _OFFICIAL, "cooccurrence",
-        _mulan("*-train*.arff*", "*-test*.arff*", "columns"),
-    ),
-    "emotions": Entry(
-        "Emotions: moods of music", "columns", _ARFF_PAIR, _OFFICIAL, "cooccurrence",
-        _mulan("*-train*.arff*", "*-test*.arff*", "columns"),
-    ),
-    "corel5k": Entry("Corel5k: words for pictures", "wordset", _ARFF_PAIR, _OFFICIAL, "cooccurrence", _PAIR),
+    "scene": Entry("Scene: kinds of landscapes", "columns", _ARFF_PAIR, _OFFICIAL, _PAIR_OF_COLUMNS),
+    "emotions": Entry("Emotions: moods of music", "columns", _ARFF_PAIR, _OFFICIAL, _PAIR_OF_COLUMNS),
+    "corel5k": Entry("Corel5k: words for pictures", "wordset", _ARFF_PAIR, _OFFICIAL, _PAIR),
     "goemotions": Entry(
         "GoEmotions: emotions of comments", "text", ("train.tsv", "dev.tsv", "test.tsv", "emotions.txt"),
-        "official train, dev and test", "cooccurrence", named_sets.goemotions,
+        "official train, dev and test", named_sets.goemotions,
     ),
-    "tox21": Entry(
-        "Tox21: toxicity of molecules, labels missing", "molecule", ("tox21.csv",), _TENTHS, "cooccurrence",
-        named_sets.tox21,
+    "tox21": Entry(  # an empty cell is an unknown label
+        "Tox21: toxicity of molecules, labels missing", "molecule", ("tox21.csv",), _TENTHS, _one_table("tox21.csv*")
     ),
     "yeast_chipexo": Entry(
         "Yeast ChIP-exo: proteins on yeast DNA", "dna", ("peaks/*_CX.bed", "sacCer3.fa.gz"),
-        "by chromosome: 4 and 7 test, 13 validates", "given", named_sets.yeast_chipexo,
+        "by chromosome: 4 and 7 test, 13 validates", named_sets.yeast_chipexo, "given",
     ),
     "miml_images": Entry(
-        "MIML images: landscapes as pictures", "image", ("miml_labels_1.csv", "images/*.jpg"), _TENTHS, "cooccurrence",
-        named_sets.miml_images,
+        "MIML images: landscapes as pictures", "image", ("miml_labels_1.csv", "images/*.jpg"), _TENTHS,
+        _one_table("miml_labels_1.csv"),
     ),
     "digits": Entry(
         "Digit scenes: handwritten digits on a grid (embedded)", "image", (),
-        "2,000 / 400 / 400 scenes of different digit images, seeded", "cooccurrence", _digits,
+        "2,000 / 400 / 400 scenes of different digit images, seeded", _digits,
     ),
 }  # fmt: skip
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
 
 
-def _entry(name: str) -> Entry:
-    if name not in _ENTRIES:
-        raise DataError(f"there is no data set named {name!r}; {did_you_mean(name, NAMES)}")
-    return _ENTRIES[name]
-
-
-def describe(name: str) -> Description:
+def describe(name: str) -> Entry:
     """Title, input kind, files, split and prior label graph of a named data set.
 
     >>> describe("digits").kind
     'image'
     """
-    entry = _entry(name)
-    return Description(name, entry.title, entry.kind, entry.files, entry.parts, entry.graph)
+    if name not in _ENTRIES:
+        raise DataError(f"there is no data set named {name!r}; {did_you_mean(name, NAMES)}")
+    return _ENTRIES[name]
 
 
 def data_root(given: str | Path | None = None) -> Path:
@@ -182,24 +164,13 @@ def data_root(given: str | Path | None = None) -> Path:
 
 
 def load(name: str, data_root: str | Path | None = None, seed: int = 0) -> Splits:
-    """Read a named data set.
-
-    Parameters
-    ----------
-    name : str
-        One of `NAMES`.
-    data_root : str or Path, optional
-        The folder that holds a folder for each data set; by default the environment's LAMPNET_DATA, else `./data`.
-    seed : int
-        Used wherever the publisher gives no split.
+    """Read a named data set from `data_root` (see there); `seed` is used where the publisher gives no split.
 
     >>> len(load("digits").test)
     400
     """
-    entry = _entry(name)
-    if not entry.files:
-        return entry.load(Path(), seed)
-    return entry.load(folder_of(name, data_root), seed)
+    entry = describe(name)
+    return entry.load(folder_of(name, data_root) if entry.files else Path(), seed)
 
 
 def folder_of(name: str, root: str | Path | None = None) -> Path:
@@ -214,16 +185,12 @@ def folder_of(name: str, root: str | Path | None = None) -> Path:
     return folder
 
 
-def load_edges(
-    name: str, label_names: tuple[str, ...], data_root: str | Path | None = None, min_score: int = 700
-) -> np.ndarray:
-    """The prior label graph that a named data set comes with (a tree, or protein interactions).
-
-    Returns
-    -------
-    int64 (E, 2)
-        Pairs of label numbers; data sets without a graph of their own give an error.
-    """
-    if _entry(name).graph == "cooccurrence":
+def load_edges(name: str, label_names: tuple[str, ...], data_root: str | Path | None = None) -> np.ndarray:
+    """The prior label graph that a named data set comes with, int64 (E, 2) pairs of label numbers."""
+    graph = describe(name).graph
+    if graph == "cooccurrence":
         raise DataError(f"{name} has no prior label graph of its own; use cooccurrence, full or edgeless")
-    return named_sets.prior_edges(name, folder_of(name, data_root), label_names, min_score)
+    folder = folder_of(name, data_root)
+    return (
+        named_sets.topic_tree(folder, label_names) if graph == "tree" else named_sets.interactions(folder, label_names)
+    )

@@ -16,7 +16,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import MAX_BYTES, decode, read_bytes
+from lampnet.readers.files import MAX_BYTES, read_text
 
 _OPEN = re.compile(r"<REUTERS\b([^>]*)>")
 _ATTRIBUTE = re.compile(r'([A-Z]+)="([^"]*)"')
@@ -56,15 +56,9 @@ def clean(text: str) -> str:
 
 
 def read_documents(path: str | Path, max_bytes: int = MAX_BYTES) -> Iterator[Document]:
-    """Every document of one SGML file (Latin-1).
-
-    Raises
-    ------
-    FormatError
-        A document that does not close (a truncated file) or has no TEXT.
-    """
+    """Every document of one SGML file (Latin-1)."""
     path = Path(path)
-    text = decode(path, read_bytes(path, max_bytes), "latin-1")
+    text = read_text(path, "latin-1", max_bytes)
     place, line, counted = 0, 1, 0
     while (found := _OPEN.search(text, place)) is not None:
         line += text.count("\n", counted, found.start())
@@ -101,13 +95,7 @@ def _document(path: Path, attributes: dict[str, str], content: str, line: int) -
 
 
 def read_reuters(folder: str | Path, name: str = "reuters21578") -> Splits:
-    """The ModApte split: documents of the topics that occur on both sides.
-
-    Returns
-    -------
-    Splits
-        Train and test, kind text; documents without a topic are left out.
-    """
+    """The ModApte split: documents of the topics that occur on both sides; those without a topic are left out."""
     folder = Path(folder)
     files = sorted(folder.glob("reut2-*.sgm"))
     if not files:
@@ -118,19 +106,13 @@ def read_reuters(folder: str | Path, name: str = "reuters21578") -> Splits:
             if document.has_topics == "YES" and document.split in sides:
                 sides[document.split].append(document)
     topics = [{topic for document in side for topic in document.topics} for side in sides.values()]
-    shared = topics[0] & topics[1]
-    label_names = tuple(sorted(shared))
+    label_names = tuple(sorted(topics[0] & topics[1]))
     if not label_names:
         raise DataError(f"{folder}: no topic has documents on both sides of the split; are all files there?")
     parts = {}
     for side, documents in sides.items():
-        kept = [document for document in documents if shared & set(document.topics)]
-        parts[side] = Dataset(
-            name=name,
-            kind="text",
-            rows=[document.text for document in kept],
-            labels=label_matrix([[t for t in document.topics if t in shared] for document in kept], label_names),
-            label_names=label_names,
-            ids=tuple(document.number for document in kept),
-        )
+        kept = [document for document in documents if not set(label_names).isdisjoint(document.topics)]
+        labels = label_matrix([[t for t in document.topics if t in label_names] for document in kept], label_names)
+        texts, ids = [document.text for document in kept], tuple(document.number for document in kept)
+        parts[side] = Dataset(name=name, kind="text", rows=texts, labels=labels, label_names=label_names, ids=ids)
     return Splits(train=parts["TRAIN"], test=parts["TEST"])
