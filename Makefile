@@ -27,12 +27,13 @@ lint: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# One process per core, one thread each: two threads of one test only wait for each other on small networks.
 test: lint
-	$(BIN)/python -m pytest -m "not faults"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not faults" -n auto --dist loadfile
 
 # Kills processes, fills disks, fuzzes files: slower, and kept apart.
 test-faults: install
-	$(BIN)/python -m pytest tests/faults -m faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -m faults
 
 # The figures of docs/reliability.md: the fault tests with a million rows, and the streaming benchmark.
 reliability: install
