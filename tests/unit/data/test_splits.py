@@ -19,7 +19,7 @@ from lampnet.errors import DataError
 from lampnet.experiments import protocol
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import run
-from lampnet.pipeline.fit import FitRun, fit, settled
+from lampnet.pipeline.fit import FitRun, fit, resolve
 
 
 @given(n=st.integers(1, 60), folds=st.integers(1, 9), seed=st.integers(0, 99), serially_correlated=st.booleans())
@@ -125,7 +125,7 @@ def test_validation_rows_of_serially_correlated_rows_are_not_merged_back() -> No
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
     for rows, networks in ((data, 1), (data.take(np.random.default_rng(0).permutation(len(data))), 5)):
-        splits, config = settled(random_split(rows, valid=40, test=40, seed=0), Config.preset("fast"))
+        splits, config = resolve(random_split(rows, valid=40, test=40, seed=0), Config.preset("fast"))
         assert config.training.folds == networks
         assert (splits.valid is None) == (networks > 1)
 

@@ -117,7 +117,7 @@ def test_unlabelled_training_rows_are_refused(tmp_path: Path) -> None:
         ("a.txt", b"just some text: 12 o'clock\n", "text"),
         ("noname", b"% hello\n@RELATION x\n", "arff"),
         ("noname", b'{"text": "a"}\n', "jsonl"),
-        ("a.txt.gz", gzip.compress(b"1 4 3\n0,1 0:1\n"), "xc"),
+        ("a.txt.gz", gzip.compress(b"1 4 3\n0,1 0:1\n", mtime=0), "xc"),
     ],
 )
 def test_formats_by_content(tmp_path: Path, name: str, content: bytes, form: str) -> None:
