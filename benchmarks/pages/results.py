@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from lampnet.evaluation.metrics import METRICS
-from lampnet.experiments import paper_tables
 from lampnet.experiments.compare import SCORES
 from lampnet.experiments.protocol import RANKING
 from lampnet.experiments.reproduce import SEEDS, other_settings
 from lampnet.experiments.result_files import read_results
 from lampnet.experiments.systems import SYSTEMS
 from lampnet.readers.named.registry import NAMES, describe
+from pages import paper_tables
 from pages.other_tools_section import other_tools_section, read_other_tools
 from pages.speed_section import read_speed, speed_section
 from pages.summary import Cell, Summary, table

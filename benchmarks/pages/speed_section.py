@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.speed_table import BEAMS
 from lampnet.errors import FormatError
-from lampnet.experiments.paper_tables import DATASETS, paper_speed
 from lampnet.experiments.result_files import SPEED_FILE
-from lampnet.experiments.speed_table import BEAMS
+from pages.paper_tables import DATASETS, paper_speed
 from pages.summary import table
 
 

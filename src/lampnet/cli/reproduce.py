@@ -77,9 +77,10 @@ def command(
     if page_only and not out.is_dir():
         raise ConfigError(f"--out {out} is no folder of results, so {page} is left as it is; give the folder")
     if speed and not page_only:
-        from lampnet.experiments.speed_table import measure_into
-
-        measure_into(out, dataset or (), data_root=data_root, settings=changes, log=log)
+        speed_table = import_from_clone("bench.speed_table")
+        if speed_table is None:
+            raise ConfigError("--speed runs in a clone of the repository only; clone it and run this command there")
+        speed_table.measure_into(out, dataset or (), data_root=data_root, settings=changes, log=log)
     elif not page_only:
         tasks = plan(dataset or (), model or (), seeds, seed or ())
         budget = seconds_of(time_budget)

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from bench.speed_table import measure
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.errors import CheckpointError, ConfigError, DataError, FormatError
 from lampnet.experiments.material import Material
 from lampnet.experiments.reproduce import DEFAULT_SYSTEMS, SEEDS, Task, other_settings, plan, reproduce
 from lampnet.experiments.result_files import file_name, read_result, read_results, write_json, write_result
-from lampnet.experiments.speed_table import measure
 from pages.results import results_page
 
 TINY = {"training.epochs": 1, "model.width": 16, "model.heads": 2, "training.threads": 1}

@@ -11,8 +11,8 @@ import pytest
 
 from lampnet.errors import FormatError
 from lampnet.evaluation.metrics import METRICS
-from lampnet.experiments.paper_tables import systems as published_systems
 from lampnet.experiments.result_files import write_json, write_result
+from pages.paper_tables import systems as published_systems
 from pages.results import results_page, write_page
 from pages.speed_section import speed_section
 from pages.summary import Summary

@@ -7,7 +7,7 @@ import pytest
 
 from lampnet.errors import DataError
 from lampnet.evaluation.metrics import METRICS
-from lampnet.experiments import paper_tables as tables
+from pages import paper_tables as tables
 
 LAMP = [f"{features} + LaMP_{graph}" for features in ("Emb", "FMP") for graph in ("el", "fc", "pr")]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from lampnet.errors import DataError, did_you_mean
@@ -34,8 +34,7 @@ DATASETS: dict[str, str] = {
 @cache
 def paper_tables() -> dict[str, Any]:
     """The whole file: source, notes, scores, data_statistics, label_statistics, speed."""
-    text = resources.files("lampnet.experiments").joinpath("paper_tables.json").read_text(encoding="utf-8")
-    tables: dict[str, Any] = json.loads(text)
+    tables: dict[str, Any] = json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8"))
     return tables
 
 
