@@ -165,8 +165,8 @@ def pairs_of(data: Path, scratch: Path) -> dict[str, tuple[Callable[[], Any], Ca
 
 def text_steps(path: Path, rounds: int) -> dict[str, float]:
     """The steps of reading GoEmotions' training file, median milliseconds of each."""
-    from lampnet.readers.delimited import string_columns, utf8_lines
-    from lampnet.readers.files import read_bytes
+    from lampnet.readers.delimited import string_columns
+    from lampnet.readers.files import read_bytes, utf8_lines
     from lampnet.readers.named.loaders import goemotions
     from lampnet.readers.raw_table import TextColumn
 

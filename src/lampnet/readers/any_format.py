@@ -14,35 +14,31 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.schema import aligned_splits
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError, MissingExtra
+from lampnet.readers.arff import read_arff
+from lampnet.readers.dna import read_fasta_rows
 from lampnet.readers.files import plain_stem, plain_suffix, read_bytes, read_text
+from lampnet.readers.jsonl import read_jsonl
+from lampnet.readers.libsvm import lowest_index, read_libsvm
+from lampnet.readers.mat import read_mat
+from lampnet.readers.npz import read_npz
 from lampnet.readers.options import ReadOptions
+from lampnet.readers.xc import read_xc
 
-FORMATS = {
-    ".arff": "arff",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-    ".csv": "table",
-    ".tsv": "table",
-    ".tab": "table",
-    ".parquet": "table",
-    ".pq": "table",
-    ".arrow": "table",
-    ".feather": "table",
-    ".npz": "npz",
-    ".mat": "mat",
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".svmlight": "libsvm",
-    ".txt": "lines",
-    ".dat": "lines",
-    ".fa": "fasta",
-    ".fasta": "fasta",
-    ".fna": "fasta",
+_ENDINGS = {
+    "arff": ".arff",
+    "jsonl": ".jsonl .ndjson .json",
+    "table": ".csv .tsv .tab .parquet .pq .arrow .feather",
+    "npz": ".npz",
+    "mat": ".mat",
+    "libsvm": ".svm .libsvm .svmlight",
+    "lines": ".txt .dat",
+    "fasta": ".fa .fasta .fna",
 }
+FORMATS = {ending: form for form, endings in _ENDINGS.items() for ending in endings.split()}
 _KNOWN = (
     "ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, the extreme-classification format, .npz, MATLAB 5 .mat and FASTA"
 )
+_MATRICES: dict[str, Callable[..., Dataset]] = {"xc": read_xc, "npz": read_npz, "mat": read_mat}
 _PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
 _PART = re.compile(r"(?:^|[-_.])(train|validation|valid|val|dev|test)(?:[-_][^.]*)?$", re.IGNORECASE)
 _PAIR_LINE = re.compile(rb"[^:\r\n]{0,2000}?\s*\d+:[-+.\d]")
@@ -59,7 +55,7 @@ def read_and_columns(path: Path, options: ReadOptions) -> tuple[Splits | Dataset
 
 
 def format_of(path: str | Path) -> str:
-    """The format of a file, from its name; from its first bytes where the name does not say."""
+    """The format of a file, from its name; from its first bytes where the name does not tell."""
     path = Path(path)
     known = FORMATS.get(plain_suffix(path))
     if known is not None and known != "lines":
@@ -85,15 +81,9 @@ def format_of(path: str | Path) -> str:
 
 
 def read_file(path: str | Path, **options: Any) -> Dataset:
-    """Read one file of any known format.
+    """Read one file of any known format; options as in `ReadOptions`.
 
-    Parameters
-    ----------
-    path : str or Path
-        ARFF, JSONL, CSV, TSV, Parquet, Arrow, libsvm, extreme-classification, npz, mat, FASTA, or a `.txt` file
-        with one text per line; gzip and bz2 where they are usual.
-    **options
-        As in `ReadOptions`: labels, columns, on_bad_row, notice.
+    A `.txt` file may also hold one text per line; gzip and bz2 are read where they are usual.
     """
     return _read(Path(path), ReadOptions(**options))[0]
 
@@ -104,13 +94,13 @@ def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Da
         raise FormatError(path, "there is no such file or folder; check the path")
     form, columns = format_of(path), None
     if form == "arff":
-        from lampnet.readers.arff import read_arff
-
         return read_arff(path, options.labels), None
     names, known = options.label_names(), options.known
-    if form == "jsonl":
-        from lampnet.readers.jsonl import read_jsonl
-
+    if form in _MATRICES:
+        data = _MATRICES[form](path, labels=names)
+    elif form == "libsvm":
+        data = read_libsvm(path, labels=names, base=base)
+    elif form == "jsonl":
         unlabelled = known is not None and known.unlabelled
         data = read_jsonl(path, labels=names, on_bad_row=options.on_bad_row, unlabelled=unlabelled)
     elif form == "table":
@@ -118,25 +108,7 @@ def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Da
 
         data, roles = read_table_and_roles(path, replace(options, labels=names))
         columns = roles.as_given()
-    elif form == "libsvm":
-        from lampnet.readers.libsvm import read_libsvm
-
-        data = read_libsvm(path, labels=names, base=base)
-    elif form == "xc":
-        from lampnet.readers.xc import read_xc
-
-        data = read_xc(path, labels=names)
-    elif form == "npz":
-        from lampnet.readers.npz import read_npz
-
-        data = read_npz(path, labels=names)
-    elif form == "mat":
-        from lampnet.readers.mat import read_mat
-
-        data = read_mat(path, labels=names)
     elif form == "fasta":
-        from lampnet.readers.dna import read_fasta_rows
-
         data = read_fasta_rows(path, plain_stem(path))
     else:
         data = _plain_text(path)
@@ -193,8 +165,6 @@ def _read_folder(path: Path, options: ReadOptions) -> tuple[Splits, Mapping[str,
     files = find_parts(path)
     base = None
     if all(format_of(file) == "libsvm" for file in files.values()):
-        from lampnet.readers.libsvm import lowest_index
-
         base = min(lowest_index(file) for file in files.values())
     known = options.known and replace(options.known, unlabelled=False)  # the parts get the training part's labels
     train, columns = _read(files["train"], replace(options, known=known), base)
@@ -211,13 +181,7 @@ def _read_folder(path: Path, options: ReadOptions) -> tuple[Splits, Mapping[str,
 
 
 def find_parts(folder: str | Path) -> dict[str, Path]:
-    """Which file of a folder is the training, validation and test part.
-
-    Raises
-    ------
-    DataError
-        No training file, or two files for one part.
-    """
+    """Which file of a folder is the training, validation and test part; two files for one part are an error."""
     folder = Path(folder)
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}; check the path")

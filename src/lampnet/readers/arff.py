@@ -26,15 +26,13 @@ from lampnet.readers.arff_header import (
     split_fields,
     unescape,
 )
-from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem, read_bytes
+from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem, read_bytes, utf8_lines
 from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, dense_block, floats
 
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
 _PAIR = rb"\d++[ \t]++" + _VALUE + rb"[ \t]*+"
 _SPARSE_LINE = re.compile(rb"\{[ \t]*+(?:" + _PAIR + rb"(?:,[ \t]*+" + _PAIR + rb")*+)?\}")
-_SPARSE_ENTRY = re.compile(
-    r"""\s*(\d+)\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"{}]+))\s*(?:,|$)""", re.ASCII
-)
+_SPARSE_ENTRY = re.compile(r"""(?a)\s*(\d+)\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"{}]+))\s*(?:,|$)""")
 _LINES = bytes.maketrans(b"{}, \t", b"\n" * 5)
 
 
@@ -50,22 +48,15 @@ def read_arff(
 
     Parameters
     ----------
-    path : str or Path
     labels : path, sequence of names, or None
         A Mulan XML file (or a text file, one name per line), or the names themselves. None means
         MEKA's `-C n` when the relation states it, else the only `.xml` file beside the file.
     kind : {"wordset", "vector", "columns", "text"}, optional
         The input kind; by default word set for sparse files and for features that are all {0,1},
         text for a single string attribute, else columns.
-
-    Returns
-    -------
-    Dataset
     """
     path = Path(path)
-    raw = read_bytes(path, max_bytes)
-    if b"\r" in raw:
-        raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    raw = utf8_lines(path, read_bytes(path, max_bytes))
     header = parse_header(path, raw)
     label_names, label_columns = _labels(path, header, labels)
     matrix, texts = _read_body(path, header, raw[header.data_start :])
@@ -117,21 +108,10 @@ def _labels(path: Path, header: Header, labels: str | Path | Sequence[str] | Non
 
 def _read_body(path: Path, header: Header, body: bytes) -> tuple[Any, dict[int, list[str]]]:
     """All columns as one matrix (CSR for sparse files, else float64), and string columns apart."""
-    start = body.lstrip()[:1]
-    while start == b"%":  # comments before the first row say nothing about its form
-        body_rest = body.lstrip().partition(b"\n")[2]
-        header = Header(
-            header.relation,
-            header.attributes,
-            header.data_line + body[: len(body) - len(body_rest)].count(b"\n"),
-            header.data_start,
-        )
-        body, start = body_rest, body_rest.lstrip()[:1]
-    if not start:
+    first = re.search(rb"(?m)^\s*+([^%\s])", body)  # of the first line that is not a comment
+    if first is None:
         raise FormatError(path, "there are no rows after @data; give a file with rows", header.data_line)
-    if start == b"{":
-        return _read_sparse(path, header, body), {}
-    return _read_dense(path, header, body)
+    return (_read_sparse(path, header, body), {}) if first[1] == b"{" else _read_dense(path, header, body)
 
 
 def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
@@ -139,11 +119,8 @@ def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
     rows = SparseRows(path, len(header.attributes))
     for lines in blocks_of_lines(body, header.data_line, comment=b"%"):
         if plain and all(map(_SPARSE_LINE.fullmatch, lines.text)):
-            counts = np.array(
-                [text.count(b",") + 1 if text.strip(b"{} \t") else 0 for text in lines.text], dtype=np.int64
-            )
-            joined = b"".join(lines.text).translate(_LINES)
-            flat = floats(joined, 2 * int(counts.sum()))
+            counts = np.array([text.count(b",") + 1 if text.strip(b"{} \t") else 0 for text in lines.text])
+            flat = floats(b"".join(lines.text).translate(_LINES), 2 * int(counts.sum()))
             if flat is not None:
                 rows.add(flat[0::2], flat[1::2], counts, lines.numbers)
                 continue
@@ -232,9 +209,8 @@ def _dense_slowly(path: Path, header: Header, lines: Lines, texts: dict[int, lis
         if fields is None:
             raise FormatError(path, "a quotation mark does not close; is the file whole?", number)
         if len(fields) != len(header.attributes):
-            raise FormatError(
-                path, f"the line has {len(fields)} values, {len(header.attributes)} were expected", number
-            )
+            problem = f"the line has {len(fields)} values, {len(header.attributes)} were expected"
+            raise FormatError(path, problem, number)
         for column, (attribute, field) in enumerate(zip(header.attributes, fields, strict=True)):
             if attribute.is_text:
                 texts[column].append(field)
@@ -247,25 +223,18 @@ def _dense_slowly(path: Path, header: Header, lines: Lines, texts: dict[int, lis
 def _check_values(path: Path, header: Header, matrix: Any) -> None:
     """Codes must lie within the declared values (the fast paths read them unchecked)."""
     limits = np.array([len(a.categories) if a.categories else np.inf for a in header.attributes])
+    nominal = np.flatnonzero(np.isfinite(limits))
     if sparse.issparse(matrix):
-        values, columns = matrix.data, matrix.indices
-        wrong = (values >= limits[columns]) | (
-            np.isfinite(limits[columns]) & ((values < 0) | (values != np.floor(values)) & ~np.isnan(values))
-        )
-        where = np.flatnonzero(wrong)
-        found = [(int(columns[where[0]]), float(values[where[0]]))] if len(where) else []
+        values, columns, limit = matrix.data, matrix.indices, limits[matrix.indices]
     else:
-        with np.errstate(invalid="ignore"):
-            nominal = np.flatnonzero(np.isfinite(limits))
-            part = matrix[:, nominal]
-            wrong = (part >= limits[nominal]) | (part < 0) | ((part != np.floor(part)) & ~np.isnan(part))
-        at = np.argwhere(wrong)
-        found = [(int(nominal[at[0][1]]), float(part[at[0][0], at[0][1]]))] if len(at) else []
-    if found:
-        column, value = found[0]
-        raise FormatError(
-            path, f"attribute {header.attributes[column].name!r}: {value:g} is none of its declared values"
-        )
+        values, limit = matrix[:, nominal], limits[nominal]
+        columns = np.broadcast_to(nominal, values.shape)
+    fraction = (values != np.floor(values)) & ~np.isnan(values)
+    wrong = (values >= limit) | (np.isfinite(limit) & ((values < 0) | fraction))
+    if wrong.any():
+        at = np.unravel_index(np.argmax(wrong), wrong.shape)
+        name = header.attributes[columns[at]].name
+        raise FormatError(path, f"attribute {name!r}: {values[at]:g} is none of its declared values")
 
 
 def _label_matrix(path: Path, header: Header, matrix: Any, columns: list[int]) -> sparse.csr_matrix:
@@ -285,9 +254,8 @@ def _label_matrix(path: Path, header: Header, matrix: Any, columns: list[int]) -
         if categories[0].lower() in ("1", "true", "yes", "t", "y") and len(categories) == 2:
             turned.append(place)
     if turned:
-        dense = y.toarray() if sparse.issparse(y) else y
-        dense[:, turned] = 1 - dense[:, turned]
-        y = dense
+        y = y.toarray() if sparse.issparse(y) else y
+        y[:, turned] = 1 - y[:, turned]
     y = sparse.csr_matrix(y)
     y.eliminate_zeros()
     wrong = np.flatnonzero((y.data != 1) & ~np.isnan(y.data))
@@ -307,32 +275,27 @@ def _rows(
     chosen = [header.attributes[number] for number in features]
     if len(features) == 1 and chosen[0].is_text:
         return texts[features[0]], "text"
-    if any(attribute.is_text for attribute in chosen):
-        name = next(attribute.name for attribute in chosen if attribute.is_text)
-        raise FormatError(path, f"{name!r} is one of several string attributes among the features; keep only one")
+    string = next((attribute.name for attribute in chosen if attribute.is_text), None)
+    if string is not None:
+        raise FormatError(path, f"{string!r} is one of several string attributes among the features; keep only one")
     x = matrix[:, features]
     if kind is None:
         binary = all(attribute.categories is not None and _counts_from_zero(attribute) for attribute in chosen)
         kind = "wordset" if sparse.issparse(x) or binary else "columns"
+    if kind in ("wordset", "vector") and np.isnan(x.data if sparse.issparse(x) else x).any():
+        what = "word set" if kind == "wordset" else "vector"
+        raise FormatError(path, f"features with missing values (?) cannot be a {what}; read them as columns")
     if kind == "wordset":
         x = sparse.csr_matrix(x, dtype=np.float32)
         x.eliminate_zeros()
-        if np.isnan(x.data).any():
-            raise FormatError(path, "features with missing values (?) cannot be a word set; read them as columns")
         return x, kind
     dense = x.toarray() if sparse.issparse(x) else x
     if kind == "vector":
-        if np.isnan(dense).any():
-            raise FormatError(path, "features with missing values (?) cannot be a vector; read them as columns")
         return np.ascontiguousarray(dense, dtype=np.float32), kind
     categories = {
         place: attribute.categories
         for place, attribute in enumerate(chosen)
         if attribute.categories and not (len(attribute.categories) == 2 and _counts_from_zero(attribute))
     }
-    table = Table(
-        values=np.ascontiguousarray(dense, dtype=np.float64),
-        names=tuple(attribute.name for attribute in chosen),
-        categories=categories,
-    )
-    return table, "columns"
+    names = tuple(attribute.name for attribute in chosen)
+    return Table(values=np.ascontiguousarray(dense, dtype=np.float64), names=names, categories=categories), "columns"

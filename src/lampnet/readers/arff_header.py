@@ -80,23 +80,13 @@ def split_fields(text: str) -> list[str] | None:
         fields.append(unescape(quoted) if quoted is not None else plain)
         place = found.end()
         if place == len(text):
-            if found.group().endswith(",") and text.rstrip().endswith(","):
-                fields.append("")
-            return fields
+            return [*fields, ""] if found.group().endswith(",") and text.rstrip().endswith(",") else fields
 
 
 def parse_header(path: Path, raw: bytes) -> Header:
-    """Read up to and with the `@data` line.
-
-    Raises
-    ------
-    FormatError
-        No `@data`, no attribute, or a line that is not ARFF.
-    """
+    """Read up to and with the `@data` line."""
     attributes: list[Attribute] = []
     relation, line, start = "", 0, 0
-    if raw.startswith(b"\xef\xbb\xbf"):
-        start = 3
     while start < len(raw):
         end = raw.find(b"\n", start)
         end = len(raw) if end < 0 else end
@@ -161,9 +151,8 @@ def read_label_names(path: str | Path) -> tuple[str, ...]:
             raise FormatError(path, f"this is not well-formed XML ({error})", error.position[0]) from None
         except (LookupError, ValueError) as error:
             raise FormatError(path, f"this is not readable XML ({error})") from None
-        names = [
-            element.get("name", "") for element in root.iter() if element.tag.rpartition("}")[2].lower() == "label"
-        ]
+        labels = (element for element in root.iter() if element.tag.rpartition("}")[2].lower() == "label")
+        names = [label.get("name", "") for label in labels]
     else:
         names = [line.strip() for line in decode(path, raw).split("\n") if line.strip()]
     if not names or "" in names:

@@ -70,16 +70,9 @@ class ColumnRoles:
     def as_given(self) -> dict[str, Any]:
         """The roles as the `columns` argument of another file of the same form."""
         role = {"molecule": "smiles", "columns": "features"}.get(self.kind, self.kind)
-        given: dict[str, Any] = {role: self.inputs}
-        if self.categories:
-            given["categories"] = self.categories
-        if self.labels:
-            given["labels"] = self.labels
-        if self.separator:
-            given["separator"] = self.separator
-        if self.id:
-            given["id"] = (self.id,)
-        return given
+        given = {role: self.inputs, "categories": self.categories, "labels": self.labels, "separator": self.separator}
+        given["id"] = (self.id,) if self.id else ()
+        return {role: value for role, value in given.items() if value}
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -95,13 +88,8 @@ def roles_of(
 ) -> ColumnRoles:
     """Guess what every column is for; what the caller gave is taken as it is.
 
-    Parameters
-    ----------
-    table : RawTable
-    given : mapping, optional
-        Role (one of `ROLES`) to a column name, or several (a list, or separated by commas).
-    label_names : sequence of str, optional
-        Known label names: columns of these names are label columns.
+    `given` maps a role (one of `ROLES`) to a column name, or several (a list, or separated by commas); columns of
+    the known `label_names` are label columns.
     """
     chosen = _given(table, given or {})
     words = frozenset(chosen.pop("categories", ()))
@@ -206,14 +194,14 @@ def _input(
         if name.strip().lower() in _TEXT_NAMES:
             return "text", (name,)
     # Values of several words that seldom repeat are prose; the same few words again are a category.
-    lengths = {name: _words_a_value(table.column(name)[:SAMPLE]) for name in words}
+    lengths = {name: _words_per_value(table.column(name)[:SAMPLE]) for name in words}
     prose = max(lengths, key=lambda name: lengths[name], default=None)
     if prose is not None and lengths[prose] >= 2:
         return "text", (prose,)
     return "columns", ()
 
 
-def _words_a_value(sample: Sequence[Any]) -> float:
+def _words_per_value(sample: Sequence[Any]) -> float:
     """Mean words of the values; 0 when half of them are repetitions."""
     values = [str(value) for value in sample]
     if not values or len(set(values)) * 2 <= len(values):

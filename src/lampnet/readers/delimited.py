@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, decode, plain_suffix, read_bytes
+from lampnet.readers.files import MAX_BYTES, decode, plain_suffix, read_bytes, utf8_lines
 from lampnet.readers.raw_table import STRING, RawTable, TextColumn, text_columns
 
 _MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
@@ -35,15 +35,6 @@ def read_delimited(path: Path, on_bad_row: str = "error", max_bytes: int = MAX_B
     records = Records(path, raw, _delimiter(path, raw.partition(b"\n")[0]))
     table = _plain(records)
     return table if table is not None else _record_by_record(records, on_bad_row)
-
-
-def utf8_lines(path: str | Path, raw: bytes) -> bytes:
-    """The content of a text file with bare line feeds, the last line ended too, without a byte order mark."""
-    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raw = decode(path, raw).encode()
-    raw = raw.removeprefix(_MARK)
-    raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in raw else raw
-    return raw if raw.endswith(b"\n") else raw + b"\n"
 
 
 def _delimiter(path: Path, head: bytes) -> bytes:
@@ -138,18 +129,14 @@ def string_columns(
     True
     """
     names = [str(number) for number in range(count)]
+    column_types = dict.fromkeys(names, STRING)
+    quote, newlines = ('"', b'"' in raw) if quotes else (False, False)
     try:
         table = arrow_csv.read_csv(
             pa.BufferReader(pa.py_buffer(raw).slice(skip)),
             arrow_csv.ReadOptions(column_names=names, block_size=min(max(_BLOCK, 64 * skip), _FIELD_LIMIT)),
-            arrow_csv.ParseOptions(
-                delimiter=delimiter.decode(),
-                quote_char='"' if quotes else False,
-                newlines_in_values=quotes and b'"' in raw,
-            ),
-            arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(names, STRING), strings_can_be_null=True, null_values=[""]
-            ),
+            arrow_csv.ParseOptions(delimiter=delimiter.decode(), quote_char=quote, newlines_in_values=newlines),
+            arrow_csv.ConvertOptions(column_types=column_types, strings_can_be_null=True, null_values=[""]),
         )
     except pa.ArrowInvalid:
         return None
@@ -177,8 +164,7 @@ def _record_by_record(records: Records, on_bad_row: str) -> RawTable:
     """Every rule of quoting; an error names its line."""
     names: list[str] = []
     rows: list[list[str]] = []
-    lines: list[int] = []
-    skipped = 0
+    lines, skipped = [], 0
     for line, record in records:
         if not names:
             names = [name.strip() for name in record]

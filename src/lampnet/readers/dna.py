@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -111,20 +111,9 @@ def windows_with_peaks(
 ) -> Dataset:
     """Cut a genome into windows side by side; a window has a label when one of its peaks begins in it.
 
-    Parameters
-    ----------
-    genome : mapping of chromosome to uint8 array
-    peaks : mapping of label to Peaks
-    width : int
-        Bases of a window; what is left at a chromosome's end is not used, nor are peaks in it.
-    keep_unlabelled : bool
-        Keep windows in which no peak begins. By default they are left out: most of them are not
-        known to be free of proteins, merely outside the peaks that were called.
-
-    Returns
-    -------
-    Dataset
-        Kind dna, uint8 (n, width); ids `chr4:1200-1400`, groups the chromosome.
+    Bases left over at a chromosome's end are not used, nor are peaks in them. Windows in which no peak begins are
+    left out unless `keep_unlabelled`: most are not known to be free of proteins, merely outside the called peaks.
+    The data set has the kind dna, uint8 (n, width); ids `chr4:1200-1400`, groups the chromosome.
     """
     if width < 1:
         raise DataError(f"a window must have at least one base; the width was {width}")
@@ -179,29 +168,28 @@ def read_windows(
 ) -> Dataset:
     """Windows with a table of labels.
 
-    Parameters
-    ----------
-    sequences : str or Path
-        A FASTA file with a sequence for each window, or a BED file (with names) of windows on `genome`.
-    table : str or Path
-        CSV or TSV: the first column names the window, every other column is a label, 0 or 1.
+    `sequences` is a FASTA file with one sequence per window, or a BED file (with names) of windows on `genome`; the
+    first column of `table` (CSV or TSV) names the window, every other column is a label, 0 or 1.
     """
     from lampnet.readers.delimited import read_delimited
     from lampnet.readers.tables import indicator_columns
 
     labels = read_delimited(Path(table))
     names = labels.columns[0].texts
-    groups: tuple[str, ...] | None = None
+    chosen, spots = [], []
+    groups: tuple[str, ...] | None
     if genome is None:
         found = read_fasta(sequences)
-        chosen = [_window(found, window, Path(table), line) for window, line in zip(names, labels.lines, strict=True)]
+        for window, line in zip(names, labels.lines, strict=True):
+            if window not in found:
+                raise FormatError(table, f"the window {window!r} has no sequence of that name", line)
+            chosen.append(found[window])
         groups = _groups_of(names)
     else:
         peaks, whole = read_bed(sequences), read_fasta(genome)
         spelled, keys = arabic(whole), arabic(set(peaks.chromosomes))
         by_key = {spelled[chromosome]: codes for chromosome, codes in whole.items()}
         place = {window: number for number, window in enumerate(peaks.names)}
-        chosen, spots = [], []
         for window, line in zip(names, labels.lines, strict=True):
             if window not in place:
                 raise FormatError(table, f"the window {window!r} is not in {sequences}", line)
@@ -216,21 +204,9 @@ def read_windows(
     widths = {len(codes) for codes in chosen}
     if len(widths) != 1 or 0 in widths:
         raise DataError(f"{sequences}: the windows have {len(widths)} different lengths; all must have the same")
-    data = Dataset(
-        name=name,
-        kind="dna",
-        rows=np.stack(chosen),
-        labels=indicator_columns(labels, labels.names[1:]),
-        label_names=labels.names[1:],
-        ids=tuple(names),
-    )
-    return replace(data, groups=groups) if groups is not None else data
-
-
-def _window(found: Mapping[str, np.ndarray], window: str, table: Path, line: int) -> np.ndarray:
-    if window not in found:
-        raise FormatError(table, f"the window {window!r} has no sequence of that name", line)
-    return found[window]
+    rows, ids, label_names = np.stack(chosen), tuple(names), labels.names[1:]
+    y = indicator_columns(labels, label_names)
+    return Dataset(name=name, kind="dna", rows=rows, labels=y, label_names=label_names, ids=ids, groups=groups)
 
 
 def _groups_of(names: Sequence[str]) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ Latin-1 file that claims to be UTF-8 is reported the same way everywhere.
 from __future__ import annotations
 
 import bz2
+import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,19 +33,7 @@ _STEP = 1 << 20
 
 
 def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of a file; gzip and bz2 are recognised by their content and decompressed.
-
-    Parameters
-    ----------
-    path : str or Path
-    max_bytes : int
-        Upper bound on the decompressed size.
-
-    Raises
-    ------
-    FormatError
-        No such file, a truncated or damaged archive, or more than `max_bytes` bytes.
-    """
+    """The bytes of a file, at most `max_bytes`; gzip and bz2 are recognised by their content and decompressed."""
     path = Path(path)
     if path.is_dir():
         raise FormatError(path, "this is a folder; give a file")
@@ -158,8 +147,7 @@ def decode(path: str | Path, raw: bytes, encoding: str = "utf-8", first_line: in
     """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
         encoding = "utf-16"
-    elif raw.startswith(b"\xef\xbb\xbf"):
-        raw = raw[3:]
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
         text = raw.decode(encoding)
     except UnicodeDecodeError as error:
@@ -168,6 +156,15 @@ def decode(path: str | Path, raw: bytes, encoding: str = "utf-8", first_line: in
             path, f"the bytes {raw[error.start : error.start + 4]!r} are not {encoding}; save the file as UTF-8", line
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def utf8_lines(path: str | Path, raw: bytes) -> bytes:
+    """The content of a text file with bare line feeds, the last line ended too, without a byte order mark."""
+    if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raw = decode(path, raw).encode()
+    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in raw else raw
+    return raw if raw.endswith(b"\n") else raw + b"\n"
 
 
 def read_text(path: str | Path, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
@@ -193,8 +190,6 @@ def plain_stem(path: str | Path) -> str:
     >>> plain_stem("data/Imdb.arff.bz2")
     'Imdb'
     """
-    name = Path(path).name
-    for ending in (".gz", ".bz2"):
-        if name.lower().endswith(ending):
-            name = name[: -len(ending)]
+    name = re.sub(r"(?i)\.gz$", "", Path(path).name)
+    name = re.sub(r"(?i)\.bz2$", "", name)
     return Path(name).stem or name

@@ -21,7 +21,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import encode_bases
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import LARGEST, MAX_BYTES, decode, plain_stem, read_bytes
+from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem, read_text
 
 _KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
 
@@ -31,31 +31,13 @@ def read_jsonl(
     *,
     labels: Sequence[str] | None = None,
     on_bad_row: str = "error",
-    name: str | None = None,
     max_bytes: int = MAX_BYTES,
     unlabelled: bool = False,
 ) -> Dataset:
-    """Read a JSONL file.
-
-    Parameters
-    ----------
-    path : str or Path
-    labels : sequence of str, optional
-        Label names that are known already; they fix the order of the labels.
-    on_bad_row : {"error", "skip"}
-        What to do with a line that is no such object.
-    unlabelled : bool
-        Labels are not looked at.
-
-    Returns
-    -------
-    Dataset
-        A row without "labels" has every label unknown (NaN); when no row has any, `labels` is None.
-    """
+    """Read a JSONL file: all its lines by `read_jsonl_lines`."""
     path = Path(path)
-    lines = decode(path, read_bytes(path, max_bytes)).split("\n")
-    numbered = enumerate(lines, start=1)
-    return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=on_bad_row, name=name, unlabelled=unlabelled)
+    numbered = enumerate(read_text(path, max_bytes=max_bytes).split("\n"), start=1)
+    return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=on_bad_row, unlabelled=unlabelled)
 
 
 def read_jsonl_lines(
@@ -64,13 +46,14 @@ def read_jsonl_lines(
     *,
     labels: Sequence[str] | None = None,
     on_bad_row: str = "error",
-    name: str | None = None,
     first_row: int = 0,
     unlabelled: bool = False,
 ) -> Dataset:
     """Rows from numbered lines of a JSONL file, so that a long file can be read in chunks.
 
+    `labels`, where the names are known, fix the order of the labels; `unlabelled`: labels are not looked at.
     `first_row` is the number of rows before these; rows without an "id" are called by their number.
+    A row without "labels" has every label unknown (NaN); when no row has any, the labels are None.
     """
     path = Path(path)
     field: str | None = None
@@ -102,7 +85,7 @@ def read_jsonl_lines(
     rows, kind, feature_names = _rows(path, field, inputs, lines)
     y, label_names = _labels(label_sets, labels, path)
     return Dataset(
-        name=name or plain_stem(path),
+        name=plain_stem(path),
         kind=kind,
         rows=rows,
         labels=y,
@@ -169,9 +152,8 @@ def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[
         columns = [place[name] for features in inputs for name in features]
         values = [float(value) for features in inputs for value in features.values()]
         indptr = np.concatenate([[0], np.cumsum([len(features) for features in inputs])])
-        matrix = sparse.csr_matrix(
-            (np.array(values, dtype=np.float32), columns, indptr), shape=(len(inputs), len(names))
-        )
+        shape = (len(inputs), len(names))
+        matrix = sparse.csr_matrix((np.array(values, dtype=np.float32), columns, indptr), shape=shape)
         matrix.sort_indices()
         matrix.eliminate_zeros()
         return matrix, "wordset", names
@@ -201,12 +183,7 @@ def _labels(
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     if unknown_rows:
-        unknown = sparse.csr_matrix(
-            (
-                np.full(len(unknown_rows) * len(label_names), np.nan, dtype=np.float32),
-                (np.repeat(unknown_rows, len(label_names)), np.tile(np.arange(len(label_names)), len(unknown_rows))),
-            ),
-            shape=y.shape,
-        )
-        y = sparse.csr_matrix(y + unknown)
+        count = len(label_names)
+        at = np.repeat(unknown_rows, count), np.tile(np.arange(count), len(unknown_rows))
+        y = sparse.csr_matrix(y + sparse.csr_matrix((np.full(len(at[0]), np.nan, dtype=np.float32), at), shape=y.shape))
     return y, label_names

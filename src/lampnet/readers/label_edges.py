@@ -28,15 +28,10 @@ def label_graph_edges(
     >>> label_graph_edges("full", ("a", "b"))
     ('full', None)
 
-    Parameters
-    ----------
-    graph : str or Path
-        `edgeless`, `full` or `cooccurrence`; `tree` or `given`: the data set's own; `prior`: whichever it has, else
-        co-occurrence; or a file: a tree (`.taxonomy`, LYRL2004's hierarchy), STRING's links with their
-        `*.protein.info*` file beside them, or two label names per line.
-    label_names : sequence of str
-    own : (kind, function that reads its edges), optional
-        The label graph that the data set comes with.
+    `graph` is `edgeless`, `full` or `cooccurrence`; `tree` or `given`: the data set's own; `prior`: whichever it has,
+    else co-occurrence; or a file: a tree (`.taxonomy`, LYRL2004's hierarchy), STRING's links with their
+    `*.protein.info*` file beside them, or two label names per line. `own` is the label graph that the data set comes
+    with: its kind, and a function that reads its edges.
     """
     kind = str(graph)
     if kind == "prior":
@@ -73,11 +68,6 @@ def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
     """Edges from a CSV or TSV file with two names per line (further columns are left out).
 
     A first line that names no label (`source,target`) is taken for a header.
-
-    Raises
-    ------
-    FormatError
-        A line without two names, or a name that is not a label.
     """
     path = Path(path)
     text = read_text(path)
@@ -159,18 +149,10 @@ def read_tree_edges(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
 def read_string_edges(
     links: str | Path, info: str | Path, label_names: Sequence[str], *, min_score: int = 700
 ) -> np.ndarray:
-    """Protein interactions of STRING among the labels.
+    """Protein interactions of STRING among the labels, protein names in any case.
 
-    Parameters
-    ----------
-    links : str or Path
-        `TAXON.protein.(physical.)links.*.txt(.gz)`: two STRING ids and a score per line.
-    info : str or Path
-        `TAXON.protein.info.*.txt(.gz)`: STRING ids and preferred names.
-    label_names : sequence of str
-        Protein names, in any case; a protein that STRING does not know has no edges.
-    min_score : int
-        Combined score, from 0 to 1000, that an edge must have.
+    `links` has two STRING ids and a score per line, `info` STRING ids and preferred names; an edge needs a combined
+    score (0 to 1000) of at least `min_score`, and a protein that STRING does not know has no edges.
     """
     if not 0 <= min_score <= 1000:
         raise DataError(f"the score cut-off is {min_score}; STRING's scores are from 0 to 1000")

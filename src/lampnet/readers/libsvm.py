@@ -9,33 +9,20 @@ from pathlib import Path
 from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes
+from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes, utf8_lines
 from lampnet.readers.number_text import SparseRows, add_colon_pairs, blocks_of_lines
 
 
 def read_libsvm(
-    path: str | Path,
-    *,
-    labels: Sequence[str] | None = None,
-    base: int | None = None,
-    name: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    path: str | Path, *, labels: Sequence[str] | None = None, base: int | None = None, max_bytes: int = MAX_BYTES
 ) -> Dataset:
     """Read a libsvm file; a row may have no label (it then begins with a blank or a pair).
 
-    Parameters
-    ----------
-    path : str or Path
-    labels : sequence of str, optional
-        Label names in their order; by default the names that occur, whole numbers in their order.
-    base : {0, 1}, optional
-        The number of the first feature; by default 0 when an index 0 occurs, else 1.
+    `labels` are the label names in their order; by default the names that occur, whole numbers in their order.
+    `base` is the number of the first feature, 0 or 1; by default 0 when an index 0 occurs, else 1.
     """
     path = Path(path)
-    raw = read_bytes(path, max_bytes)
-    if b"\r" in raw:
-        raw = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
+    raw = utf8_lines(path, read_bytes(path, max_bytes))
     rows = SparseRows(path)
     label_sets: list[list[str]] = []
     lowest = 1
@@ -47,7 +34,7 @@ def read_libsvm(
             features.append(pairs)
             if pairs.startswith(b"0:") or b" 0:" in pairs:
                 lowest = 0
-        add_colon_pairs(rows, features, block.numbers, 0)
+        add_colon_pairs(rows, features, block.numbers)
     if not label_sets:
         raise FormatError(path, "the file has no rows; expected lines of 'label,label index:value ...'", 1)
     matrix = rows.matrix()
@@ -57,13 +44,8 @@ def read_libsvm(
         matrix = matrix[:, 1:]
     found = {name for names in label_sets for name in names}
     label_names = tuple(labels) if labels is not None else tuple(sorted(found, key=_label_order))
-    return Dataset(
-        name=name or plain_stem(path),
-        kind="wordset",
-        rows=matrix,
-        labels=label_matrix(label_sets, label_names) if found or labels is None else None,
-        label_names=label_names,
-    )
+    y = label_matrix(label_sets, label_names) if found or labels is None else None
+    return Dataset(name=plain_stem(path), kind="wordset", rows=matrix, labels=y, label_names=label_names)
 
 
 def lowest_index(path: str | Path, max_bytes: int = MAX_BYTES) -> int:

@@ -20,12 +20,7 @@ _Y = ("y", "target", "targets", "labels", "gnd", "label")
 
 
 def read_mat(
-    path: str | Path,
-    *,
-    labels: Sequence[str] | None = None,
-    kind: str | None = None,
-    name: str | None = None,
-    max_bytes: int = MAX_BYTES,
+    path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None, max_bytes: int = MAX_BYTES
 ) -> Dataset:
     """Read `data` and `target` (or X and Y, features and labels) of a MATLAB 5 file.
 
@@ -40,9 +35,8 @@ def read_mat(
     variables = read_matrices(path, raw, (*_X, *_Y), max_bytes)
     x, y = _pick(variables, _X), _pick(variables, _Y)
     if x is None:
-        raise FormatError(
-            path, f"there is no matrix named data or X; the file holds {', '.join(variables) or 'nothing'}"
-        )
+        there = ", ".join(variables) or "nothing"
+        raise FormatError(path, f"there is no matrix named data or X; the file holds {there}")
     if y is not None and y.shape[0] != x.shape[0] and y.shape[1] == x.shape[0]:
         y = y.T
     elif y is not None and y.shape[0] != x.shape[0] and x.shape[1] == y.shape[0]:

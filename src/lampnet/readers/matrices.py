@@ -44,11 +44,9 @@ def dataset_of(
 ) -> Dataset:
     """Sparse features, and dense ones that are only 0 and 1, become a word set; others a vector."""
     for what, matrix in (("X", x), ("Y", y)):
-        if matrix is None:
-            continue
-        if matrix.ndim != 2 or matrix.dtype.kind not in "biuf":
-            raise FormatError(path, f"{what} has the shape {matrix.shape} and type {matrix.dtype}; expected a "
-                                    "matrix of numbers")  # fmt: skip
+        if matrix is not None and (matrix.ndim != 2 or matrix.dtype.kind not in "biuf"):
+            found = f"has the shape {matrix.shape} and type {matrix.dtype}"
+            raise FormatError(path, f"{what} {found}; expected a matrix of numbers")
     if not x.shape[0] or not x.shape[1]:
         raise FormatError(path, f"X has the shape {x.shape}; give at least one row and one feature")
     if y is not None and y.shape[0] != x.shape[0]:

@@ -7,6 +7,7 @@ arrays `label_names` and `feature_names`. A file of `scipy.sparse.save_npz` is r
 
 from __future__ import annotations
 
+import math
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -26,16 +27,8 @@ _Y = ("y", "labels", "target", "targets", "y_train")
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npz(
-    path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None, max_bytes: int = MAX_BYTES
-) -> Dataset:
-    """Read features and labels from one `.npz` file.
-
-    Raises
-    ------
-    FormatError
-        Pickled objects, a damaged archive, missing keys, or matrices that do not fit together.
-    """
+def read_npz(path: str | Path, *, labels: Sequence[str] | None = None, max_bytes: int = MAX_BYTES) -> Dataset:
+    """Read features and labels from one `.npz` file."""
     path = Path(path)
     arrays = _arrays(path, max_bytes)
     x, y = _matrix(path, arrays, _X), _matrix(path, arrays, _Y)
@@ -45,15 +38,10 @@ def read_npz(
         raise FormatError(path, f"there is no array X; the file holds {', '.join(sorted(arrays)) or 'nothing'}")
     if y is not None and y.ndim == 1:
         y = y.reshape(-1, 1)
-    names = labels if labels is not None and (y is None or len(labels) == y.shape[1]) else None
-    return dataset_of(
-        path,
-        x,
-        y,
-        label_names=names if names is not None else _names(arrays, "label_names"),
-        feature_names=_names(arrays, "feature_names"),
-        name=name or plain_stem(path),
-    )
+    if labels is None or (y is not None and len(labels) != y.shape[1]):
+        labels = _names(arrays, "label_names")
+    feature_names = _names(arrays, "feature_names")
+    return dataset_of(path, x, y, label_names=labels, feature_names=feature_names, name=plain_stem(path))
 
 
 def _arrays(path: Path, max_bytes: int) -> dict[str, np.ndarray]:
@@ -82,9 +70,7 @@ def _array(path: Path, stream: Any, size: int) -> np.ndarray:
         version = npy.read_magic(stream)
         read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
         shape, fortran, dtype = read(stream)
-        count = 1
-        for side in shape:
-            count *= side
+        count = math.prod(shape)
         if dtype.hasobject:
             raise FormatError(path, "an array holds Python objects (a pickle), which are never loaded; save numbers")
         if count < 0 or count * dtype.itemsize > size:

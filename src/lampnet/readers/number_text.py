@@ -108,8 +108,7 @@ class SparseRows:
     """
 
     def __init__(self, path: Path, columns: int | None = None) -> None:
-        self.path = path
-        self.columns = columns
+        self.path, self.columns = path, columns
         self._indices: list[np.ndarray] = []
         self._values: list[np.ndarray] = []
         self._counts: list[np.ndarray] = []
@@ -120,11 +119,8 @@ class SparseRows:
         limit = self.columns if self.columns is not None else MAX_DIMENSION
         bad = np.flatnonzero((indices < 0) | (indices >= limit) | (indices != np.floor(indices)))
         if len(bad):
-            raise FormatError(
-                self.path,
-                f"the index {indices[bad[0]]:g} is not a whole number from 0 to {limit - 1}",
-                numbers[int(rows[bad[0]])],
-            )
+            problem = f"the index {indices[bad[0]]:g} is not a whole number from 0 to {limit - 1}"
+            raise FormatError(self.path, problem, numbers[int(rows[bad[0]])])
         infinite = np.flatnonzero(np.abs(values) > LARGEST)
         if len(infinite):
             raise _too_large(self.path, numbers[int(rows[infinite[0]])])
@@ -135,11 +131,8 @@ class SparseRows:
             columns, values = columns[order], values[order]
             same = np.flatnonzero((columns[1:] == columns[:-1]) & (rows[1:] == rows[:-1]))
             if len(same):
-                raise FormatError(
-                    self.path,
-                    f"the index {columns[same[0]]} occurs twice; an index may occur once per row",
-                    numbers[int(rows[same[0]])],
-                )
+                problem = f"the index {columns[same[0]]} occurs twice; an index may occur once per row"
+                raise FormatError(self.path, problem, numbers[int(rows[same[0]])])
         self._indices.append(columns.astype(np.int32))
         self._values.append(values.astype(np.float32))
         self._counts.append(counts.astype(np.int64))
@@ -161,8 +154,8 @@ _LINES = bytes.maketrans(b": \t\r\v\f", b"\n" * 6)
 _PAIRS = re.compile(rb"(?:\d++:" + NUMBER + rb"(?:\s++|$))*+")
 
 
-def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: list[int], base: int) -> None:
-    """Add lines of `index:value` pairs; `base` is the number of the first feature (0 or 1)."""
+def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: list[int]) -> None:
+    """Add lines of `index:value` pairs."""
     for text, number in zip(features, numbers, strict=True):
         if not _PAIRS.fullmatch(text):
             wrong = next((token for token in text.split() if not _PAIRS.fullmatch(token)), text)
@@ -171,4 +164,4 @@ def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: list[int],
     flat = floats(b" ".join(features).translate(_LINES), 2 * int(counts.sum()))
     if flat is None:  # pragma: no cover - the pattern above rules it out
         raise FormatError(rows.path, "the index:value pairs cannot be read", numbers[0])
-    rows.add(flat[0::2] - base, flat[1::2], counts, numbers)
+    rows.add(flat[0::2], flat[1::2], counts, numbers)

@@ -14,7 +14,7 @@ import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import MAX_BYTES, MAX_LINE, plain_stem, plain_suffix, read_lines
+from lampnet.readers.files import MAX_BYTES, MAX_LINE, plain_suffix, read_lines
 from lampnet.readers.sources import Source
 
 CHUNK_ROWS = 1024
@@ -30,7 +30,7 @@ def chunks(
     notice: Callable[[str], None] | None = None,
 ) -> Iterator[Dataset]:
     """Data sets of at most `size` rows, in order, without the first `skip` rows."""
-    if not source.named and Path(source.data).is_file() and _is_lines(Path(source.data)):
+    if not source.named and Path(source.data).is_file() and plain_suffix(source.data) in (".jsonl", ".ndjson"):
         yield from _jsonl_chunks(source, skip, size)
         return
     whole = source.part(split, seed, notice)
@@ -38,10 +38,6 @@ def chunks(
         whole = replace(whole, ids=tuple(str(row) for row in range(len(whole))))
     for first in range(skip, len(whole), size):
         yield whole.take(np.arange(first, min(first + size, len(whole))))
-
-
-def _is_lines(path: Path) -> bool:
-    return plain_suffix(path) in (".jsonl", ".ndjson")
 
 
 def _jsonl_chunks(source: Source, skip: int, size: int) -> Iterator[Dataset]:
@@ -54,9 +50,7 @@ def _jsonl_chunks(source: Source, skip: int, size: int) -> Iterator[Dataset]:
     row = 0
     while block := list(islice(numbered, size)):
         try:
-            data = read_jsonl_lines(
-                path, block, on_bad_row=source.on_bad_row, name=plain_stem(path), first_row=row, unlabelled=unlabelled
-            )
+            data = read_jsonl_lines(path, block, on_bad_row=source.on_bad_row, first_row=row, unlabelled=unlabelled)
             if source.on_bad_row == "skip":
                 data = readable_molecules(data)
         except DataError:

@@ -76,14 +76,8 @@ class Source:
             raise DataError(
                 f"there is no data set, folder or file called {self.data!r}; {did_you_mean(self.data, NAMES)}"
             )
-        options = ReadOptions(
-            labels=self.labels,
-            columns=self.columns or None,
-            on_bad_row=self.on_bad_row,
-            notice=notice,
-            known=self.known,
-        )
-        opened, roles = read_and_columns(Path(self.data), options)
+        how: dict[str, Any] = {"labels": self.labels, "columns": self.columns or None, "on_bad_row": self.on_bad_row}
+        opened, roles = read_and_columns(Path(self.data), ReadOptions(**how, notice=notice, known=self.known))
         return opened, plain_columns(roles or self.columns)
 
     def splits(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits:

@@ -17,8 +17,8 @@ _INPUTS = (*INPUT_ROLES, "features")
 class KnownColumns:
     """What is known before a table is read.
 
-    roles        role -> column(s), as `ColumnRoles.as_given` tells them; features need not all be there
-    label_names  columns of all these names are the labels, where `roles` does not say
+    roles        role -> column(s), as `ColumnRoles.as_given` gives them; features need not all be there
+    label_names  columns of all these names are the labels, where `roles` names none
     unlabelled   labels are not looked at: they may be unknown, blank or not there
     """
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from scipy import sparse
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
@@ -28,16 +27,8 @@ def header_of(raw: bytes) -> tuple[int, int, int] | None:
     return rows, features, labels
 
 
-def read_xc(
-    path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None, max_bytes: int = MAX_BYTES
-) -> Dataset:
-    """Read one file; labels are named by their numbers unless `labels` names them.
-
-    Raises
-    ------
-    FormatError
-        A header that is missing, absurd, or disagrees with the rows.
-    """
+def read_xc(path: str | Path, *, labels: Sequence[str] | None = None, max_bytes: int = MAX_BYTES) -> Dataset:
+    """Read one file; labels are named by their numbers unless `labels` names them."""
     path = Path(path)
     raw = read_bytes(path, max_bytes)
     stated = header_of(raw)
@@ -66,16 +57,11 @@ def read_xc(
                 numbers.append(int(label))
             counts.append(len(names))
             pairs.append(rest)
-        add_colon_pairs(rows, pairs, block.numbers, 0)
+        add_colon_pairs(rows, pairs, block.numbers)
         set_labels = np.array(numbers, dtype=np.float64)
         label_rows.add(set_labels, np.ones(len(numbers)), np.array(counts, dtype=np.int64), block.numbers)
         read += len(pairs)
     if read != n:
         raise FormatError(path, f"the first line states {n} rows, the file has {read}; is it whole?", 1)
-    return Dataset(
-        name=name or plain_stem(path),
-        kind="wordset",
-        rows=rows.matrix(),
-        labels=sparse.csr_matrix(label_rows.matrix()),
-        label_names=tuple(labels) if labels is not None else tuple(str(number) for number in range(label_count)),
-    )
+    x, y, label_names = rows.matrix(), label_rows.matrix(), tuple(labels or map(str, range(label_count)))
+    return Dataset(name=plain_stem(path), kind="wordset", rows=x, labels=y, label_names=label_names)

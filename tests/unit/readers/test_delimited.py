@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lampnet.errors import FormatError
-from lampnet.readers.delimited import Records, _delimiter, _plain, _record_by_record, read_delimited, utf8_lines
+from lampnet.readers.delimited import Records, _delimiter, _plain, _record_by_record, read_delimited
+from lampnet.readers.files import utf8_lines
 from lampnet.readers.number_text import NUMBER, floats
 from lampnet.readers.raw_table import RawTable, TextColumn
 from lampnet.readers.tables import read_table

@@ -13,7 +13,7 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits, random_split, split_by_group
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import read_bytes, read_text
+from lampnet.readers.files import read_bytes, read_text, utf8_lines
 
 YEAST_PROTEINS = 179
 YEAST_WINDOW = 200
@@ -62,7 +62,7 @@ def _emotions(path: Path, names: tuple[str, ...]) -> Dataset:
 
 
 def _three_columns(path: Path) -> tuple[list[str], list[str], list[str]]:
-    from lampnet.readers.delimited import string_columns, utf8_lines
+    from lampnet.readers.delimited import string_columns
     from lampnet.readers.raw_table import TextColumn
 
     columns = string_columns(utf8_lines(path, read_bytes(path)), 3, b"\t", quotes=False)
