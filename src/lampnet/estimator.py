@@ -59,16 +59,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     time_budget : float or str, optional
         Seconds, or text such as "10m", after which training ends with its best epoch.
     input_kind : str
-        "auto" recognises it: sparse matrices are word sets, lists of strings are texts (DNA windows or picture
-        files where all of them look so), lists of arrays are pictures, DataFrames and arrays of up to 512 columns
-        are tables (one node per column; dates count in seconds), wider ones vectors. Or name it: wordset, text,
-        vector, columns, dna, molecule (SMILES are not recognised), image.
+        wordset, text, vector, columns, dna, molecule, image; "auto" recognises all but SMILES: sparse matrices are
+        word sets, lists of strings texts (or DNA windows or picture files), lists of arrays pictures, DataFrames
+        and arrays of up to 512 columns tables (one node per column; dates count in seconds), wider ones vectors.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     validation_fraction : float, optional
         The share of the rows held out to choose the best epoch and the decisions of a single network. By default
-        up to 25,000 rows train a cross-fitted ensemble, in which each row is scored by the network that did not
-        train on it; of more rows a tenth is held out.
+        up to 25,000 rows train a cross-fitted ensemble; of more rows a tenth is held out.
     settings : dict, optional
         Any further setting by its dotted name, e.g. ``{"training.weight_decay": 0.1}``.
     random_state : int, RandomState or None
@@ -122,26 +120,13 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.preset = preset
-        self.label_graph = label_graph
-        self.features = features
-        self.width = width
-        self.heads = heads
-        self.steps = steps
-        self.dropout = dropout
-        self.node_dropout = node_dropout
-        self.base_learners = base_learners
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.time_budget = time_budget
-        self.input_kind = input_kind
-        self.metric = metric
-        self.validation_fraction = validation_fraction
-        self.settings = settings
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        self.preset, self.label_graph, self.features = preset, label_graph, features
+        self.width, self.heads, self.steps = width, heads, steps
+        self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
+        self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
+        self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
+        self.validation_fraction, self.settings = validation_fraction, settings
+        self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -153,13 +138,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any) -> LaMPClassifier:
-        """Learn from rows X and their labels y.
+        """Learn from rows X (matrix, array, DataFrame, list of texts, ...: see `input_kind`) and their labels y.
 
-        Parameters
-        ----------
-        X : CSR/CSC matrix, array, DataFrame, list of texts, ... (see `input_kind`)
-        y : indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; a list of n label sets; or
-            n classes, one per row
+        y is an indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; n label sets; or n classes.
         """
         config = self._config(self._seed())
         kind = kind_of(X, self.input_kind)
@@ -191,10 +172,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _keep(self, model: FittedModel, classes: np.ndarray, form: Form, epochs: int) -> None:
-        self.model_ = model
-        self.classes_ = classes
-        self.n_iter_ = epochs
-        self.y_form_ = form
+        self.model_, self.classes_, self.y_form_, self.n_iter_ = model, classes, form, epochs
 
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
@@ -252,8 +230,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def model_logits(self, X: Any) -> np.ndarray:
         """Final logits (n, L) of every label, float32."""
-        rows = self._dataset(X).rows
-        return self.model_.logits(rows)
+        return self.model_.logits(self._dataset(X).rows)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class per row."""
@@ -274,8 +251,6 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict_labels(self, X: Any) -> list[list[Any]]:
         """The predicted labels of each row, most probable first."""
         proba = self.predict_proba(X)
-        if self.y_form_.single:
-            return [[label] for label in self.classes_[proba.argmax(axis=1)].tolist()]
         chosen = self._rule().apply(proba)
         names = self.classes_.tolist()
         order = np.argsort(-proba, axis=1, kind="stable")
@@ -284,12 +259,10 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """`metric` of the predicted label sets; for one class per row, the accuracy.
 
-        scikit-learn scores multi-label classifiers by subset accuracy, which is close to zero for many labels
-        and so of little use to choose by; give ``metric="subset_accuracy"`` to have it here.
+        scikit-learn's own score is the subset accuracy: ``metric="subset_accuracy"``.
 
-        y is read as at fit. Columns of a DataFrame are found by their names where the model was fitted with
-        names. A label in a set that training did not have counts as missed in every row that has it, with a
-        warning: so a rare label does not break a cross-validation.
+        y is read as at fit, columns of a DataFrame by their names where the model has names. A label unknown to
+        the model counts as missed, with a warning, so that a rare label does not break a cross-validation.
         """
         if sample_weight is not None:
             raise DataError("score knows no sample_weight; leave it out")
@@ -307,13 +280,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def explain(self, X: Any, rows: Any = None, labels: Any = None) -> list[Explanation]:
         """For each row the input parts and the other labels that each label received messages from.
 
-        Parameters
-        ----------
-        X : as for `predict`
-        rows : int, sequence of int, or bool array (n,), optional
-            Which rows; all by default.
-        labels : a label or a sequence of labels of `classes_`, optional
-            Labels to show whether or not they are in play.
+        rows    one row number, several, or a mask (n,); all by default
+        labels  one or several of `classes_`, to show whether or not they are in play
         """
         from lampnet.explain.explain_rows import explain
 
@@ -324,10 +292,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return explain(self.model_, data, row_numbers(rows, len(data)), labels, rule=self._rule())
 
     def save(self, folder: str | Path) -> Path:
-        """Write a model folder that `load` and the command line read.
+        """Write a model folder that `load` and the command line read; labels must be texts, numbers or booleans.
 
-        Labels must be texts, numbers or booleans. Parameters that are no plain data (a RandomState) are left
-        out: a loaded classifier has their default.
+        Parameters that are no plain data (a RandomState) are left out: a loaded classifier has their default.
         """
         check_is_fitted(self, "model_")
         self._config(0)  # what is saved can be loaded

@@ -1,7 +1,4 @@
-"""Dataset: where readers and inputs meet.
-
-A reader turns files into a `Dataset`; an input encoder turns its rows into nodes.
-Neither knows the other.
+"""Dataset: what readers make of files, and encoders turn into nodes.
 
 What `rows` holds, by `kind`:
 
@@ -33,15 +30,11 @@ KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A numeric table with names; a categorical column holds codes into its categories.
+    """A numeric table with names; a categorical column holds codes into its categories."""
 
-    values      float64 (n, C), NaN where a value is missing
-    names       the C column names
-    categories  column number -> the names that its codes 0, 1, ... stand for
-    """
-
-    values: np.ndarray
-    names: tuple[str, ...]
+    values: np.ndarray  # float64 (n, C), NaN where a value is missing
+    names: tuple[str, ...]  # of the C columns
+    #: column number -> the names that its codes 0, 1, ... stand for
     categories: dict[int, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,26 +52,17 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """Rows of one input kind with their label sets.
-
-    labels         CSR float32 (n, L): 1 = has it; a stored NaN = unknown; not stored = has it not.
-                   None when the rows carry no labels.
-    label_names    the L names, in the order of the columns
-    feature_names  wordset and vector: the F names, where known
-    ids            a name for each row, where the file has one
-    groups         a split key for each row (DNA: the chromosome), where there is one
-    row_edges      a known feature graph G_xx: for each row an int array (E, 2) of node pairs
-    """
+    """Rows of one input kind with their label sets."""
 
     name: str
     kind: str
     rows: Any
-    labels: sparse.csr_matrix | None
-    label_names: tuple[str, ...]
-    feature_names: tuple[str, ...] | None = None
-    ids: tuple[str, ...] | None = None
-    groups: tuple[str, ...] | None = None
-    row_edges: Sequence[np.ndarray] | None = None
+    labels: sparse.csr_matrix | None  # float32 (n, L): 1 = true; a stored NaN = unknown; not stored = false
+    label_names: tuple[str, ...]  # the L names, in the order of the columns
+    feature_names: tuple[str, ...] | None = None  # wordset and vector: the F names, where known
+    ids: tuple[str, ...] | None = None  # a name for each row, where the file has one
+    groups: tuple[str, ...] | None = None  # a split key for each row (DNA: the chromosome), where there is one
+    row_edges: Sequence[np.ndarray] | None = None  # a known feature graph: n int arrays (E, 2) of node pairs
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -107,16 +91,10 @@ class Dataset:
         def pick(values: Any) -> Any:
             return None if values is None else tuple(values[i] for i in index)
 
-        rows = self.rows
-        rows = [rows[i] for i in index] if isinstance(rows, (list, tuple)) else rows[index]
-        return replace(
-            self,
-            rows=rows,
-            labels=None if self.labels is None else self.labels[index],
-            ids=pick(self.ids),
-            groups=pick(self.groups),
-            row_edges=pick(self.row_edges),
-        )
+        rows = [self.rows[i] for i in index] if isinstance(self.rows, (list, tuple)) else self.rows[index]
+        labels = None if self.labels is None else self.labels[index]
+        by_row = {"ids": pick(self.ids), "groups": pick(self.groups), "row_edges": pick(self.row_edges)}
+        return replace(self, rows=rows, labels=labels, **by_row)
 
     @classmethod
     def joined(cls, parts: Sequence[Dataset]) -> Dataset:
@@ -132,15 +110,10 @@ class Dataset:
             values = [getattr(part, name) for part in parts]
             return None if any(value is None for value in values) else tuple(chain.from_iterable(values))
 
-        labels = [part.labels for part in parts]
-        return replace(
-            first,
-            rows=_rows_joined([part.rows for part in parts]),
-            labels=None if first.labels is None else sparse.csr_matrix(sparse.vstack(labels)),
-            ids=chained("ids"),
-            groups=chained("groups"),
-            row_edges=chained("row_edges"),
-        )
+        rows = _rows_joined([part.rows for part in parts])
+        labels = None if first.labels is None else sparse.csr_matrix(sparse.vstack([part.labels for part in parts]))
+        by_row = {name: chained(name) for name in ("ids", "groups", "row_edges")}
+        return replace(first, rows=rows, labels=labels, **by_row)
 
     def indicator(self) -> np.ndarray:
         """The labels as a dense float32 (n, L) array, NaN where unknown."""

@@ -163,12 +163,12 @@ def _texts(X: Any, kind: str) -> list[str]:
     return values
 
 
-def rectangular(X: Any) -> np.ndarray:
+def rectangular(X: Any, fault: str = "the rows of X are of different lengths; give a rectangular array") -> np.ndarray:
     """X as an array; rows of different lengths are refused."""
     try:
         return np.asarray(X)
     except ValueError:
-        raise DataError("the rows of X are of different lengths; give a rectangular array") from None
+        raise DataError(fault) from None
 
 
 def _numbers(X: Any) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -48,7 +47,8 @@ def kind_of(X: Any, input_kind: str = "auto") -> str:
             return "text"
         return "columns" if texts or X.shape[1] <= MOST_COLUMNS else "vector"
     if _may_be_strings(X):
-        sample = list(islice((value for value in _flat(X) if not is_missing(value)), _LOOK))
+        flat = X.ravel() if isinstance(X, np.ndarray) else X
+        sample = list(islice((value for value in flat if not is_missing(value)), _LOOK))
         if any(isinstance(value, str) for value in sample):  # `_texts` names the rows that are none
             return _kind_of_strings([value for value in sample if isinstance(value, str)])
     if isinstance(X, (list, tuple)) and len(X) and all(_is_picture(row) for row in X[:_LOOK]):
@@ -66,10 +66,6 @@ def _may_be_strings(X: Any) -> bool:
     if getattr(getattr(X, "dtype", None), "kind", "O") in "biufcmM":
         return False
     return isinstance(X, (list, tuple)) or (hasattr(X, "__len__") and hasattr(X, "dtype") and hasattr(X, "isna"))
-
-
-def _flat(X: Any) -> Iterable[Any]:
-    return X.ravel() if isinstance(X, np.ndarray) else X
 
 
 def _kind_of_strings(sample: list[str]) -> str:

@@ -10,37 +10,27 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.from_arrays import is_frame, is_missing, utf8
+from lampnet.data.from_arrays import is_frame, is_missing, rectangular, utf8
 from lampnet.data.schema import label_matrix
 from lampnet.errors import DataError
 
 
 @dataclass(frozen=True)
 class Form:
-    """What y looked like at fit, so that a later y is read in the same way.
+    """What y looked like at fit, so that a later y is read in the same way."""
 
-    single  one class per row (a 1-D y)
-    sparse  a sparse matrix
-    sets    a list of label sets
-    named   a table whose columns have names
-    """
-
-    single: bool = False
-    sparse: bool = False
-    sets: bool = False
-    named: bool = False
+    single: bool = False  # one class per row (a 1-D y)
+    sparse: bool = False  # a sparse matrix
+    sets: bool = False  # a list of label sets
+    named: bool = False  # a table whose columns have names
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The labels of the rows.
+    """The labels of the rows."""
 
-    labels    CSR float32 (n, L), a stored NaN = unknown
-    classes   the L labels as the caller knows them: names, or column numbers
-    """
-
-    labels: sparse.csr_matrix
-    classes: np.ndarray
+    labels: sparse.csr_matrix  # float32 (n, L), a stored NaN = unknown
+    classes: np.ndarray  # the L labels as the caller knows them: names, or column numbers
     form: Form
 
     @property
@@ -73,11 +63,11 @@ def _read(y: Any, n_rows: int) -> Targets:
         return _indicator(y, n_rows, np.arange(y.shape[1]), Form(sparse=True))
     y = _only_column(y)
     if is_frame(y):
-        return _indicator(_frame_numbers(y), n_rows, _class_array(list(y.columns)), Form(named=True))
+        return _indicator(_numeric(y), n_rows, _class_array(list(y.columns)), Form(named=True))
     y = _values(y)
     if _are_label_sets(y):
         return _label_sets(y, n_rows)
-    array = _rectangular(y)
+    array = rectangular(y, "the rows of y are of different lengths; give an indicator matrix or label sets")
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported: y must hold labels")
     if array.ndim == 2 and array.shape[1] == 1 and not _is_indicator(array):
@@ -148,11 +138,8 @@ def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int) -> np.nd
     unknown = sorted(set().union(*rows) - set(known), key=str)
     if unknown:
         shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
-        warnings.warn(
-            f"{len(unknown)} label(s) of y were never seen in training and count as missed: {shown}",
-            UserWarning,
-            stacklevel=4,  # the line that called `score`
-        )
+        message = f"{len(unknown)} label(s) of y were never seen in training and count as missed: {shown}"
+        warnings.warn(message, UserWarning, stacklevel=4)  # the line that called `score`
     return np.asarray(label_matrix(rows, [*known, *unknown]).toarray())
 
 
@@ -241,9 +228,8 @@ def _single(y: np.ndarray, n_rows: int) -> Targets:
         raise DataError("y mixes texts and numbers; give labels of one type") from None
     if len(classes) < 2:
         raise DataError(f"y has only one class ({classes[0]!r}); at least two are needed to tell apart")
-    shape = (n_rows, len(classes))
     ones = np.ones(n_rows, dtype=np.float32)
-    labels = sparse.csr_matrix((ones, (np.arange(n_rows), column.ravel())), shape=shape)
+    labels = sparse.csr_matrix((ones, column.ravel(), np.arange(n_rows + 1)), shape=(n_rows, len(classes)))
     return Targets(labels, classes, Form(single=True))
 
 
@@ -269,25 +255,12 @@ def _is_indicator(array: np.ndarray) -> bool:
     return array.dtype.kind in "biuf" and bool(np.isin(array, (0, 1)).all() or np.isnan(array.astype(float)).any())
 
 
-def _frame_numbers(y: Any) -> np.ndarray:
+def _numeric(y: Any) -> np.ndarray:
+    """A DataFrame or an array (n, L) as float64."""
     try:
-        return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
+        return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan) if is_frame(y) else y, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError("y must hold numbers (0, 1 or missing) in a table of labels") from None
-
-
-def _numeric(array: np.ndarray) -> np.ndarray:
-    try:
-        return np.asarray(array, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("y must hold numbers (0, 1 or NaN) in an indicator matrix") from None
-
-
-def _rectangular(y: Any) -> np.ndarray:
-    try:
-        return np.asarray(y)
-    except ValueError:
-        raise DataError("the rows of y are of different lengths; give an indicator matrix or label sets") from None
+        raise DataError("y must hold numbers (0, 1 or NaN) in an indicator matrix or a table of labels") from None
 
 
 def _check_single(y: np.ndarray, n_rows: int) -> None:

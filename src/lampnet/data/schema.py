@@ -86,11 +86,8 @@ def _align_features(train: Dataset, other: Dataset, part: str, may_share_none: b
             return replace(other, feature_names=train.feature_names)
         if train.kind == "vector":
             raise DataError(f"{part}: the rows have {given} numbers, the training rows {width}; they must agree")
-        rows = sparse.csr_matrix(other.rows)
-        if given > width:
-            rows = rows[:, :width]
-        else:
-            rows.resize((len(other), width))
+        rows = sparse.csr_matrix(other.rows, copy=True)
+        rows.resize((len(other), width))
         return replace(other, rows=rows, feature_names=train.feature_names)
     if train.feature_names == other.feature_names:
         return other
@@ -120,11 +117,8 @@ def _align_table(train: Table, other: Table, part: str) -> Table:
             raise DataError(f"{part}: the column {name!r} holds numbers in one part and words in the other")
         if theirs is not None and ours is not None and theirs != ours:
             # A category never seen in training is a missing value.
-            codes = np.array([ours.index(word) if word in ours else np.nan for word in theirs])
-            moved = np.full(len(column), np.nan)
-            seen = ~np.isnan(column)
-            moved[seen] = codes[column[seen].astype(np.int64)]
-            column = moved
+            codes = np.array([ours.index(word) if word in ours else np.nan for word in theirs] + [np.nan])
+            column = codes[np.where(np.isnan(column), -1, column).astype(np.int64)]
         values[:, number] = column
     return Table(values=values, names=train.names, categories=train.categories)
 

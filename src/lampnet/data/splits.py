@@ -1,8 +1,8 @@
 """How labelled rows are split: validation and test rows, folds.
 
-Rows that follow each other are often alike: news of one day, regions of one chromosome, parts of a recording. In
-random folds each row has near copies in the other folds, so scores are too high for rows that come later. Such
-serially correlated rows get blocked folds. Rows that were sorted by their labels do not: a block would lack labels.
+Rows that follow each other are often alike (news of one day, parts of a recording): in random folds each has near
+copies in the other folds, and scores are too high. Such serially correlated rows get blocked folds. Rows sorted by
+their labels do not: a block would lack labels.
 """
 
 from __future__ import annotations
@@ -63,10 +63,7 @@ def held_out(n: int, held: int, seed: int, serially_correlated: bool = False) ->
 def serially_correlated_rows(Y_nL: np.ndarray | sparse.csr_matrix) -> bool:
     """Whether rows that follow each other are alike though every third of the rows has its share of the labels.
 
-    Parameters
-    ----------
-    Y_nL : float (n, L), dense or sparse
-        1 where a label is true; 0 or NaN elsewhere.
+    Y_nL  float (n, L), dense or sparse: 1 where a label is true; 0 or NaN elsewhere
 
     >>> days = np.repeat(np.random.default_rng(0).integers(4, size=200), 5)
     >>> serially_correlated_rows(np.eye(4)[days]), serially_correlated_rows(np.eye(4)[np.sort(days)])
@@ -94,15 +91,12 @@ def _sharing(Y: sparse.csr_matrix, other: sparse.csr_matrix) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Splits:
-    """The training rows and, where they exist, validation and test rows.
-
-    valid_is_sampled  the validation rows are a random sample of the labelled rows: nothing is lost when they are
-                      merged back and other rows are held out
-    """
+    """The training rows and, where they exist, validation and test rows."""
 
     train: Dataset
     valid: Dataset | None = None
     test: Dataset | None = None
+    #: the validation rows are a random sample of the labelled rows, so that they can be merged back
     valid_is_sampled: bool = False
 
     def merged_back(self) -> Splits:
@@ -128,12 +122,8 @@ class Splits:
                 "give more rows or a validation file"
             )
         kept, held = held_out(n, n_valid, seed, self.serially_correlated)
-        return replace(
-            self,
-            train=self.train.take(kept),
-            valid=self.train.take(held),
-            valid_is_sampled=not self.serially_correlated,
-        )
+        train, valid = self.train.take(kept), self.train.take(held)
+        return replace(self, train=train, valid=valid, valid_is_sampled=not self.serially_correlated)
 
     def with_test(self, fraction: float, seed: int) -> Splits:
         """Hold out test rows of the training rows where none were given."""

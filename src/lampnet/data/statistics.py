@@ -30,14 +30,7 @@ class Spread:
 
 @dataclass(frozen=True, kw_only=True)
 class Statistics:
-    """What the paper's tables say of a data set.
-
-    features           distinct words or columns; None where the files do not fix them (text, pictures)
-    labels_per_sample  over the training and validation rows, as in the paper
-    samples_per_label  over the same rows
-    test_labels_per_sample  over the test rows; None where there are none
-    unknown            share of all labels that is not known
-    """
+    """The numbers of a data set in the paper's tables."""
 
     name: str
     kind: str
@@ -45,11 +38,11 @@ class Statistics:
     valid: int
     test: int
     labels: int
-    features: int | None
-    labels_per_sample: Spread
-    samples_per_label: Spread
-    test_labels_per_sample: Spread | None
-    unknown: float
+    features: int | None  # distinct words or columns; None where the files do not fix them (text, pictures)
+    labels_per_sample: Spread  # over the training and validation rows, as in the paper
+    samples_per_label: Spread  # over the same rows
+    test_labels_per_sample: Spread | None  # None without labelled test rows
+    unknown: float  # share of all labels that is not known
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -57,16 +50,13 @@ class Statistics:
 
 def label_counts(data: Dataset) -> np.ndarray:
     """Rows that have each label, int64 (L,); unknown labels do not count."""
-    if data.labels is None:
-        raise DataError(f"{data.name}: the rows carry no labels; statistics need labels")
-    return np.bincount(data.labels.indices[data.labels.data == 1], minlength=len(data.label_names)).astype(np.int64)
+    return _counts(data, axis=0)
 
 
-def _per_sample(data: Dataset) -> np.ndarray:
+def _counts(data: Dataset, axis: int) -> np.ndarray:
     if data.labels is None:
         raise DataError(f"{data.name}: the rows carry no labels; statistics need labels")
-    rows = np.repeat(np.arange(len(data)), np.diff(data.labels.indptr))
-    return np.bincount(rows[data.labels.data == 1], minlength=len(data))
+    return np.asarray((data.labels == 1).sum(axis=axis), dtype=np.int64).ravel()
 
 
 def _features(data: Dataset) -> int | None:
@@ -85,13 +75,14 @@ def statistics(splits: Splits) -> Statistics:
     >>> found.train, found.valid, found.test, found.labels
     (2000, 400, 400, 17)
     """
-    parts = [part for part in (splits.train, splits.valid, splits.test) if part is not None]
-    labelled = [part for part in parts if part.labels is not None]
-    learning = [part for part in (splits.train, splits.valid) if part is not None and part.labels is not None]
+    learning, tested = (
+        [part for part in parts if part is not None and part.labels is not None]
+        for parts in ((splits.train, splits.valid), (splits.test,))
+    )
     if not learning:
         raise DataError(f"{splits.train.name}: the rows carry no labels; statistics need labels")
-    cells = sum(len(part) * len(part.label_names) for part in labelled)
-    unknown = sum(int(np.isnan(part.labels.data).sum()) for part in labelled if part.labels is not None)
+    cells = sum(len(part) * len(part.label_names) for part in learning + tested)
+    unknown = sum(int(np.isnan(part.labels.data).sum()) for part in learning + tested if part.labels is not None)
     return Statistics(
         name=splits.train.name,
         kind=splits.train.kind,
@@ -100,10 +91,8 @@ def statistics(splits: Splits) -> Statistics:
         test=0 if splits.test is None else len(splits.test),
         labels=len(splits.train.label_names),
         features=_features(splits.train),
-        labels_per_sample=Spread.of(np.concatenate([_per_sample(part) for part in learning])),
+        labels_per_sample=Spread.of(np.concatenate([_counts(part, axis=1) for part in learning])),
         samples_per_label=Spread.of(np.sum([label_counts(part) for part in learning], axis=0)),
-        test_labels_per_sample=(
-            None if splits.test is None or splits.test.labels is None else Spread.of(_per_sample(splits.test))
-        ),
+        test_labels_per_sample=Spread.of(_counts(tested[0], axis=1)) if tested else None,
         unknown=unknown / cells if cells else 0.0,
     )

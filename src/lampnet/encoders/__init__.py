@@ -31,8 +31,7 @@ def make_encoder(kind: str, config: InputConfig) -> Encoder:
     >>> make_encoder("text", InputConfig()).kind
     'text'
     """
-    encoder: Encoder = _class(kind, config)(config)
-    return encoder
+    return _class(kind, config)(config)
 
 
 def restore_encoder(
@@ -41,14 +40,14 @@ def restore_encoder(
     """The encoder that `state()` and `arrays()` described; damaged or foreign data is a `DataError`."""
     if not isinstance(state, Mapping) or not isinstance(arrays, Mapping):
         raise DataError("a saved encoder is a JSON object and named arrays; the model folder is damaged or foreign")
-    encoder: Encoder = _class(kind, config).restore(config, state, arrays)
-    return encoder
+    return _class(kind, config).restore(config, state, arrays)
 
 
-def _class(kind: str, config: InputConfig) -> Any:
+def _class(kind: str, config: InputConfig) -> type[Encoder]:
     if kind not in _HOME:
         raise DataError(f"there is no input kind {kind!r}; {did_you_mean(str(kind), _HOME)}")
     module, name = _HOME[kind]
     if kind == "text" and config.pretrained:
         module, name = "pretrained", "PretrainedEncoder"
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    found: type[Encoder] = getattr(import_module(f"{__name__}.{module}"), name)
+    return found

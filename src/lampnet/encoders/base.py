@@ -1,8 +1,4 @@
-"""What every encoder and every input embedding offers, and rows that were encoded once.
-
-An encoder parses rows once (tokenizes texts, reads SMILES, decodes images). The nodes for the network and the
-features for the base learners are both computed from that, each when it is first asked for.
-"""
+"""What every encoder and every input embedding offers, and rows that were encoded once."""
 
 from __future__ import annotations
 
@@ -29,10 +25,7 @@ class Embedding(nn.Module):
         """Set a good starting point from training nodes, without labels; by default the random one is kept."""
 
     def projected(self, matrices: Sequence[Tensor], nodes: int) -> Embedding | None:
-        """A module that gives the products of z with each of the (K, D) matrices, side by side, for prediction.
-
-        None where looking products up does not save work for that many nodes.
-        """
+        """For prediction: products of z with each of the (K, D) matrices, side by side; None where it saves nothing."""
         return None
 
 
@@ -81,8 +74,7 @@ class EncodedRows:
 class Encoder(ABC):
     """One input kind: what was learned from the training rows, and how rows become nodes and features.
 
-    An encoder is fitted once, on training rows only, and saved with the model as JSON (`state`)
-    and named arrays (`arrays`); `restore` makes it again from both.
+    It is saved with the model as JSON (`state`) and named arrays (`arrays`); `restore` makes it again from both.
     """
 
     kind: str

@@ -11,15 +11,7 @@ COLOUR_STEPS = 4
 def gradient_and_colour(images: np.ndarray, patch: int) -> np.ndarray:
     """Directions of the brightness gradient, mean and spread of the colours in each cell, and a colour histogram.
 
-    Parameters
-    ----------
-    images : uint8 (n, H, W, C)
-    patch : int
-        Side of a node's patch; small patches are halved into cells of at least 4 pixels.
-
-    Returns
-    -------
-    float32 (n, F)
+    images uint8 (n, H, W, C) -> float32 (n, F). Small patches are halved into cells of at least 4 pixels.
 
     >>> gradient_and_colour(np.zeros((2, 24, 24, 1), dtype=np.uint8), 8).shape
     (2, 364)
@@ -47,9 +39,8 @@ def gradient_and_colour(images: np.ndarray, patch: int) -> np.ndarray:
     sums = np.bincount((index + lower).ravel(), (strength * (1 - share)).ravel(), size)
     sums = sums + np.bincount((index + (lower + 1) % DIRECTIONS).ravel(), (strength * share).ravel(), size)
     edges = (sums / (cell * cell)).reshape(n, cells, DIRECTIONS)
-    parts = []
     # Relative to the cell's own contrast: what shape, not how strong.
-    parts.append(np.sqrt(edges / (edges.sum(axis=-1, keepdims=True) + 0.02)).reshape(n, -1))
+    parts = [np.sqrt(edges / (edges.sum(axis=-1, keepdims=True) + 0.02)).reshape(n, -1)]
     for channel in range(channels):
         mean = _by_cell(x[..., channel], cell)
         square = _by_cell(np.square(x[..., channel]), cell)

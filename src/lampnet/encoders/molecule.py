@@ -117,10 +117,6 @@ class MoleculeEncoder(Encoder):
     def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
         return [((atom,),) for atom in range(encoded.nodes.lengths()[row])]
 
-    def bad_rows(self, rows: Any) -> list[int]:
-        """The numbers of the rows that are no molecule, so that a caller can leave them out."""
-        return [row for row, text in enumerate(rows) if _molecule(text) is None]
-
     def arrays(self) -> dict[str, np.ndarray]:
         return {"surroundings": self.surroundings, "mean": self.mean, "spread": self.spread}
 

@@ -1,7 +1,7 @@
 """Nodes: what every input kind is encoded to.
 
-`NodeRows` holds all rows of a data set as ragged NumPy arrays (values + offsets; they may be
-memory-mapped). `NodeBatch` is a padded torch view of a few rows, made for one step of the model.
+`NodeRows` holds all rows of a data set as ragged NumPy arrays (they may be memory-mapped), `NodeBatch` a few of
+them as padded tensors.
 
 Axes: B rows of a batch, S input nodes, F numbers per node, P position coordinates.
 """
@@ -25,23 +25,15 @@ _OWNED = (("offsets", ("ids", "values", "vectors", "positions")), ("edge_offsets
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRows:
-    """Rows as ragged nodes: row r owns nodes offsets[r]:offsets[r + 1].
+    """Rows as ragged nodes: row r owns nodes offsets[r]:offsets[r + 1] and edges likewise, by edge_offsets."""
 
-    ids         int32 (N,)     which vector a node starts from (a word, a column, an atom type)
-    values      float32 (N,)   what that vector is multiplied with
-    vectors     float32 or uint8 (N, F)  numbers of a node that has no id (patches, bases)
-    positions   int32 (N, P)   coordinates for the sinusoidal encoding
-    edges       int32 (E, 3)   from node, to node (both counted inside the row), edge type
-    edge_offsets int64 (n + 1,)  row r owns edges edge_offsets[r]:edge_offsets[r + 1]
-    """
-
-    offsets: np.ndarray
-    ids: np.ndarray | None = None
-    values: np.ndarray | None = None
-    vectors: np.ndarray | None = None
-    positions: np.ndarray | None = None
-    edges: np.ndarray | None = None
-    edge_offsets: np.ndarray | None = None
+    offsets: np.ndarray  # int64 (n + 1,)
+    ids: np.ndarray | None = None  # int32 (N,): which vector a node starts from (a word, a column, an atom type)
+    values: np.ndarray | None = None  # float32 (N,): what that vector is multiplied with
+    vectors: np.ndarray | None = None  # float32 or uint8 (N, F): numbers of a node without id (patches, bases)
+    positions: np.ndarray | None = None  # int32 (N, P): coordinates for the sinusoidal encoding
+    edges: np.ndarray | None = None  # int32 (E, 3): from node, to node (both counted inside the row), edge type
+    edge_offsets: np.ndarray | None = None  # int64 (n + 1,)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

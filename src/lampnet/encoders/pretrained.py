@@ -33,8 +33,7 @@ CHUNK = 1_000
 class TransformerNodes(Embedding):
     """z = W^x (last hidden state of the token).
 
-    A frozen transformer runs without gradients, in evaluation mode, and is no part of the module's
-    weights: the folder keeps them. With `fine_tune` it is trained and saved like everything else.
+    A frozen transformer is no part of the module's weights; with `fine_tune` it is trained and saved with them.
     """
 
     allows_node_dropout = False  # a token's state depends on the whole text

@@ -40,8 +40,7 @@ class TextWeights:
         if counts.sum() > SHORT_TEXT * n:
             return cls(idf, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32), OPENING_WORDS)
         row, pair = _pairs(numbers, offsets, vocabulary)
-        # Documents, not occurrences: each pair counts once per row.
-        once = np.unique(np.stack([pair, row]), axis=1)[0] if len(pair) else pair
+        once = np.unique(np.stack([pair, row]), axis=1)[0] if len(pair) else pair  # once per row
         pairs, documents = np.unique(once, return_counts=True)
         often = np.flatnonzero(documents >= PAIR_DOCUMENTS)
         if len(often) > MOST_PAIRS:
