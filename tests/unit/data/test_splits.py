@@ -83,13 +83,13 @@ def test_an_ensemble_gets_blocked_folds_and_logs_it() -> None:
     data, said = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y), list[str]()
     tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 3}
     model = fit(Splits(train=data), Config.preset("fast").updated(tiny), run=FitRun(log=said.append))
-    assert any("cut in their order" in sentence for sentence in said)
+    assert any("folds are blocks" in sentence for sentence in said)
     # The parts, one after the other, are the rows as they came.
     np.testing.assert_array_equal(model.valid_truth, data.indicator())
     shuffled = data.take(np.random.default_rng(0).permutation(len(data)))
     said.clear()
     model = fit(Splits(train=shuffled), Config.preset("fast").updated(tiny), run=FitRun(log=said.append))
-    assert not any("order" in sentence for sentence in said)
+    assert not any("folds are blocks" in sentence for sentence in said)
     assert not np.array_equal(model.valid_truth, shuffled.indicator())
 
 
