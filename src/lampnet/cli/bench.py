@@ -15,9 +15,7 @@ from lampnet.errors import ConfigError
 def command(
     quick: Annotated[bool, typer.Option("--quick", help="About a minute instead of ten.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Also save the JSON here.", show_default=False)
-    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also save the JSON here.")] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Processor threads.")] = 1,
 ) -> None:
     """Measure speed and memory beside a plain torch network, Seq2Seq and linear models."""

@@ -28,8 +28,7 @@ WIDE = 120
 def command(
     data: DataArgument = None,
     methods: Annotated[
-        list[str] | None,
-        typer.Option("--methods", metavar="NAME,...", help="Which methods; `all` for every one.", show_default=False),
+        list[str] | None, typer.Option("--methods", metavar="NAME,...", help="Which methods; `all` for every one.")
     ] = None,
     time_budget: Annotated[
         str, typer.Option("--time-budget", metavar="10m", help="Time limit for fitting each method.")
@@ -47,7 +46,6 @@ def command(
             "--set",
             metavar="NAME=VALUE",
             help="Any setting of LaMP; of another method with its name first (mlp.width=64).",
-            show_default=False,
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,

@@ -51,9 +51,7 @@ def list_names(data_root: DataRoot = None, as_json: AsJson = False) -> None:
 
 @app.command("info")
 def info(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A data set's name, a folder or a file.", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name, a folder or a file.")],
     data_root: DataRoot = None,
     labels: LabelsFile = None,
     columns: Columns = None,
@@ -101,11 +99,9 @@ def info(
 
 @app.command("fetch")
 def fetch_files(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name.", show_default=False)],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A data set's name.")],
     data_root: DataRoot = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="Download from this mirror.", show_default=False)
-    ] = None,
+    base_url: Annotated[str | None, typer.Option("--base-url", help="Download from this mirror.")] = None,
 ) -> None:
     """Download a data set from its publisher; an interrupted download is continued."""
     from rich.console import Console

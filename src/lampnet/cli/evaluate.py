@@ -32,9 +32,7 @@ def command(
     data: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATA",
-            help="A data set's name, a folder or a file; none means the data of the training.",
-            show_default=False,
+            metavar="DATA", help="A data set's name, a folder or a file; none means the data of the training."
         ),
     ] = None,
     split: Split = "test",

@@ -35,10 +35,7 @@ def command(
         typer.Option("--rows", metavar="0,3,7", help="Row numbers and ranges such as 5-9; by default the first 20."),
     ] = None,
     labels: Annotated[
-        str | None,
-        typer.Option(
-            "--labels", metavar="NAME,...", help="Labels to show whatever their attention.", show_default=False
-        ),
+        str | None, typer.Option("--labels", metavar="NAME,...", help="Labels to show whatever their attention.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write.")] = Path("report"),
     pictures: Annotated[int, typer.Option("--pictures", min=0, help="Rows to draw as PNG and SVG.")] = 1,

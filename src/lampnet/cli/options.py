@@ -14,24 +14,15 @@ if TYPE_CHECKING:
     from lampnet.readers.sources import Source
 
 DataArgument = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="DATA", help="A data set's name, a folder or a file; none means digit scenes.", show_default=False
-    ),
+    str | None, typer.Argument(metavar="DATA", help="A data set's name, a folder or a file; none means digit scenes.")
 ]
-InputArgument = Annotated[
-    str, typer.Argument(metavar="INPUT", help="A data set's name, a folder or a file.", show_default=False)
-]
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.", show_default=False)]
+InputArgument = Annotated[str, typer.Argument(metavar="INPUT", help="A data set's name, a folder or a file.")]
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 DataRoot = Annotated[
-    str | None,
-    typer.Option(
-        "--data-root", help="The folder of the named data sets (or LAMPNET_DATA, or ./data).", show_default=False
-    ),
+    str | None, typer.Option("--data-root", help="The folder of the named data sets (or LAMPNET_DATA, or ./data).")
 ]
 LabelsFile = Annotated[
-    str | None,
-    typer.Option("--labels", help="A file of label names: Mulan XML, or one name per line.", show_default=False),
+    str | None, typer.Option("--labels", help="A file of label names: Mulan XML, or one name per line.")
 ]
 Columns = Annotated[
     list[str] | None,
@@ -39,17 +30,11 @@ Columns = Annotated[
         "--columns",
         metavar="ROLE=NAME",
         help="Tables: what a column is for (text, smiles, dna, image, features, categories, labels, id, separator).",
-        show_default=False,
     ),
 ]
-TextColumn = Annotated[
-    str | None, typer.Option("--text-column", help="Tables: the column with the text.", show_default=False)
-]
+TextColumn = Annotated[str | None, typer.Option("--text-column", help="Tables: the column with the text.")]
 LabelColumns = Annotated[
-    str | None,
-    typer.Option(
-        "--label-columns", metavar="NAME,...", help="Tables: the column(s) with the labels.", show_default=False
-    ),
+    str | None, typer.Option("--label-columns", metavar="NAME,...", help="Tables: the column(s) with the labels.")
 ]
 OnBadRow = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
@@ -60,8 +45,7 @@ Split = Annotated[
 ]
 Preset = Annotated[str, typer.Option("--preset", metavar="fast|paper", help="Which settings to start from.")]
 Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as model.width=256.", show_default=False),
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as model.width=256.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 

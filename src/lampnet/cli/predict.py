@@ -41,8 +41,7 @@ def command(
     model: ModelArgument,
     rows: InputArgument,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="FILE", help="Where to write the lines; stdout by default.", show_default=False),
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write the lines; stdout by default.")
     ] = None,
     metric: Annotated[
         str, typer.Option("--metric", help="Predict the label sets that are best for this metric.")
@@ -56,7 +55,6 @@ def command(
             "--shortlist",
             "--candidates",
             help="How many labels per row, the most promising ones, exchange messages; 0 for all.",
-            show_default=False,
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE has and continue.")] = False,

@@ -23,10 +23,8 @@ from lampnet.cli.options import (
 
 
 def command(
-    data: Annotated[
-        str, typer.Argument(metavar="DATA", help="A data set's name, a folder or a file.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared rows go.", show_default=False)],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, a folder or a file.")],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared rows go.")],
     preset: Preset = "fast",
     settings: Settings = None,
     data_root: DataRoot = None,

@@ -13,8 +13,7 @@ from lampnet.cli.options import DataRoot, settings_of
 
 def command(
     dataset: Annotated[
-        list[str] | None,
-        typer.Option("--dataset", metavar="NAME", help="Only this data set (may be repeated).", show_default=False),
+        list[str] | None, typer.Option("--dataset", metavar="NAME", help="Only this data set (may be repeated).")
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -22,15 +21,10 @@ def command(
             "--model",
             metavar="NAME",
             help="Only this system, e.g. fmp-fc, lamp, logistic; or baselines, variants, all (may be repeated).",
-            show_default=False,
         ),
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", help="Seeds per row; by default 1 to 5.", show_default=False)
-    ] = None,
-    seed: Annotated[
-        list[int] | None, typer.Option("--seed", help="Only this seed (may be repeated).", show_default=False)
-    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", help="Seeds per row; by default 1 to 5.")] = None,
+    seed: Annotated[list[int] | None, typer.Option("--seed", help="Only this seed (may be repeated).")] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the results go.")] = Path("results"),
     page: Annotated[Path, typer.Option("--page", metavar="FILE", help="The page of tables.")] = Path("docs/results.md"),
     time_budget: Annotated[
@@ -41,9 +35,7 @@ def command(
     speed: Annotated[bool, typer.Option("--speed", help="Measure the speed table instead.")] = False,
     settings: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="For trials: change a setting; use another DIR.", show_default=False
-        ),
+        typer.Option("--set", metavar="NAME=VALUE", help="For trials: change a setting; use another DIR."),
     ] = None,
     data_root: DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while running.")] = False,

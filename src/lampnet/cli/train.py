@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the model goes.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the model goes.")],
     data: DataArgument = None,
     preset: Preset = "fast",
     label_graph: Annotated[
@@ -35,7 +35,6 @@ def command(
             "--label-graph",
             metavar="edgeless|full|cooccurrence|tree|FILE",
             help="Which labels exchange messages; FILE has two label names per line.",
-            show_default=False,
         ),
     ] = None,
     features: Annotated[
@@ -44,18 +43,13 @@ def command(
             "--features",
             metavar="embed|message-passing",
             help="Whether input nodes first exchange messages among themselves.",
-            show_default=False,
         ),
     ] = None,
-    epochs: Annotated[
-        int | None, typer.Option("--epochs", help="Passes over the training rows.", show_default=False)
-    ] = None,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the training rows.")] = None,
     time_budget: Annotated[
-        str | None, typer.Option("--time-budget", metavar="10m", help="Stop after this time.", show_default=False)
+        str | None, typer.Option("--time-budget", metavar="10m", help="Stop after this time.")
     ] = None,
-    seed: Annotated[
-        int | None, typer.Option("--seed", help="For splits, initial weights and row order.", show_default=False)
-    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="For splits, initial weights and row order.")] = None,
     settings: Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in DIR.")] = False,
     data_root: DataRoot = None,

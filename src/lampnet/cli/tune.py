@@ -22,23 +22,18 @@ from lampnet.cli.options import (
 
 
 def command(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the search.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the search.")],
     data: DataArgument = None,
     time_budget: Annotated[
-        str | None,
-        typer.Option("--time-budget", metavar="60m", help="Time for the search (60m).", show_default=False),
+        str | None, typer.Option("--time-budget", metavar="60m", help="Time for the search (60m).")
     ] = None,
-    trials: Annotated[
-        int | None, typer.Option("--trials", help="Trials of the search in all.", show_default=False)
-    ] = None,
+    trials: Annotated[int | None, typer.Option("--trials", help="Trials of the search in all.")] = None,
     metric: Annotated[
-        str,
-        typer.Option("--metric", help="The score to maximise: mean_f1, a metric, or roc_auc_macro."),
+        str, typer.Option("--metric", help="The score to maximise: mean_f1, a metric, or roc_auc_macro.")
     ] = "mean_f1",
     seed: Annotated[int, typer.Option("--seed", help="Of splits, initial weights and the order of rows.")] = 0,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting for all trials.", show_default=False),
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting for all trials.")
     ] = None,
     data_root: DataRoot = None,
     labels: LabelsFile = None,

@@ -40,11 +40,7 @@ def molecule_drawing(smiles: str) -> dict[str, Any]:
             for atom in molecule.GetAtoms()
         ],
         "bonds": [
-            {
-                "from": bond.GetBeginAtomIdx(),
-                "to": bond.GetEndAtomIdx(),
-                "order": float(bond.GetBondTypeAsDouble()),
-            }
+            {"from": bond.GetBeginAtomIdx(), "to": bond.GetEndAtomIdx(), "order": float(bond.GetBondTypeAsDouble())}
             for bond in molecule.GetBonds()
         ],
     }

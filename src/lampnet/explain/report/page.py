@@ -62,10 +62,7 @@ def write_report(path: str | Path, explanations: Sequence[Explanation], **option
 
 
 def page_data(
-    explanations: Sequence[Explanation],
-    faithfulness: Faithfulness | None,
-    title: str,
-    test_set_link: str | None,
+    explanations: Sequence[Explanation], faithfulness: Faithfulness | None, title: str, test_set_link: str | None
 ) -> dict[str, Any]:
     """What the page's script reads, as JSON data."""
     limit = _node_limit(explanations)
