@@ -4,29 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 
-from lampnet.cli.options import (
-    Columns,
-    DataArgument,
-    DataRoot,
-    LabelColumns,
-    LabelsFile,
-    OnBadRow,
-    TextColumn,
-    settings_of,
-    source_of,
-)
+from lampnet.cli import options
 from lampnet.errors import ConfigError
 
-#: Characters that the whole table needs.
-WIDE = 120
+WIDE = 120  # characters that the whole table needs
 
 
 def command(
-    data: DataArgument = None,
+    data: options.DataArgument = None,
     methods: Annotated[
         list[str] | None, typer.Option("--methods", metavar="NAME,...", help="Which methods; `all` for every one.")
     ] = None,
@@ -49,12 +39,12 @@ def command(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    data_root: DataRoot = None,
-    labels: LabelsFile = None,
-    columns: Columns = None,
-    text_column: TextColumn = None,
-    label_columns: LabelColumns = None,
-    on_bad_row: OnBadRow = "error",
+    data_root: options.DataRoot = None,
+    labels: options.LabelsFile = None,
+    columns: options.Columns = None,
+    text_column: options.TextColumn = None,
+    label_columns: options.LabelColumns = None,
+    on_bad_row: options.OnBadRow = "error",
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while training.")] = False,
 ) -> int:
     """Train several methods on the same rows and name the best, even where it is not LaMP."""
@@ -71,14 +61,9 @@ def command(
     names = list(SYSTEMS) if methods == ["all"] else [s.name for s in chosen_systems(methods or DEFAULT_METHODS)]
     if not names:
         raise ConfigError(f"--methods {','.join(methods or ())!r} names no method; give some of {', '.join(SYSTEMS)}")
-    budget, changes = seconds_of(time_budget), typed_settings(settings_of(settings))
-    aside = Console(stderr=True, highlight=False, soft_wrap=True)
-
-    def log(sentence: str) -> None:
-        if not quiet:
-            aside.print(sentence, markup=False)
-
-    source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    budget, changes = seconds_of(time_budget), typed_settings(options.settings_of(settings))
+    log = options.log_unless(quiet)
+    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
     material = open_material(source, seed, log)
     results: list[dict[str, Any]] = []
     code = 0
@@ -86,7 +71,7 @@ def command(
         compare(material, names, time_budget=budget, settings=changes, log=log, done=results.append)
     except Stopped as stopped:
         code = 128 + int(stopped.signal_number)
-        aside.print(f"lampnet: stopped; {len(results)} of {len(names)} methods were finished", markup=False)
+        options.log(f"lampnet: stopped; {len(results)} of {len(names)} methods were finished")
     if as_json:
         typer.echo(json.dumps({"results": results, "verdicts": verdicts(results, decisions)}))
         return code
@@ -108,19 +93,13 @@ def typed_settings(settings: Mapping[str, str]) -> dict[str, Any]:
     """
     from lampnet.baselines import REGISTRY
 
-    typed: dict[str, Any] = {}
-    for name, value in settings.items():
-        method, _, setting = name.partition(".")
-        typed[name] = _number(value) if method in REGISTRY and setting else value
-    return typed
+    return {name: _number(text) if name.partition(".")[0] in REGISTRY else text for name, text in settings.items()}
 
 
 def _number(text: str) -> Any:
     for kind in (int, float):
-        try:
+        with suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return text
 
 

@@ -25,13 +25,8 @@ def list_names(data_root: DataRoot = None, as_json: AsJson = False) -> None:
     for name in NAMES:
         known = describe(name)
         here = not known.files or (root is not None and (root / name).is_dir())
-        found[name] = {
-            "title": known.title,
-            "kind": known.kind,
-            "split": known.parts,
-            "graph": known.graph,
-            "here": here,
-        }
+        kind, split, graph = known.kind, known.parts, known.graph
+        found[name] = {"title": known.title, "kind": kind, "split": split, "graph": graph, "here": here}
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -43,7 +38,7 @@ def list_names(data_root: DataRoot = None, as_json: AsJson = False) -> None:
         table.add_column(heading, no_wrap=heading == "name")
     for name, entry in found.items():
         table.add_row(
-            name, str(entry["kind"]), str(entry["graph"]), "yes" if entry["here"] else "no", str(entry["title"])
+            name, str(entry["kind"]), str(entry["graph"]), ("no", "yes")[bool(entry["here"])], str(entry["title"])
         )
     Console().print(table)
     typer.echo("download one with: lampnet data fetch NAME; set its folder with --data-root or LAMPNET_DATA")

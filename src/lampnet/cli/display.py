@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -26,10 +25,8 @@ class TrainingDisplay:
     def __init__(self, config: TrainingConfig, quiet: bool = False) -> None:
         self.config, self.quiet = config, quiet
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self.began = time.monotonic()
-        self._steps_here = 0
+        self._network, self._steps_here = 0, 0
         self._seconds_before: float | None = None
-        self._network = 0
         self._live: Live | None = None
         self._bar = Progress(
             TextColumn("{task.fields[which]}epoch {task.fields[epoch]}/{task.fields[epochs]}"),
@@ -96,7 +93,7 @@ class TrainingDisplay:
             epoch=progress.epoch + 1,
             epochs=progress.epochs,
             loss=f"{progress.loss:.4f}",
-            score=_score(progress),
+            score=f"{progress.best_score:.4f}" if math.isfinite(progress.best_score) else "-",
             speed=f"{self._speed(progress):.0f}",
             left=self._left(progress),
         )
@@ -131,21 +128,12 @@ def _which(progress: Any) -> str:
     return f"network {progress.network}/{progress.networks}  " if progress.networks > 1 else ""
 
 
-def _score(progress: Any) -> str:
-    return f"{progress.best_score:.4f}" if math.isfinite(progress.best_score) else "-"
-
-
 def score_table(title: str, scores: dict[str, Any]) -> Table:
     """The five metrics: at the paper's thresholds and with the best decision rule."""
     table = Table(title=title, title_justify="left")
     for heading in ("metric", "score", "threshold", "best score", "best decision"):
         table.add_column(heading, justify="left" if heading in ("metric", "best decision") else "right")
     for metric, score in scores["metrics"].items():
-        table.add_row(
-            metric.replace("_", " "),
-            f"{score:.4f}",
-            f"{scores['thresholds'][metric]:g}",
-            f"{scores['best'][metric]:.4f}",
-            scores["decisions"][metric],
-        )
+        at, best = scores["thresholds"][metric], scores["best"][metric]
+        table.add_row(metric.replace("_", " "), f"{score:.4f}", f"{at:g}", f"{best:.4f}", scores["decisions"][metric])
     return table

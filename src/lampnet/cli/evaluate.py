@@ -9,43 +9,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lampnet.cli.options import (
-    AsJson,
-    Columns,
-    DataRoot,
-    LabelColumns,
-    LabelsFile,
-    ModelArgument,
-    OnBadRow,
-    Split,
-    TextColumn,
-    log,
-    source_of,
-)
+from lampnet.cli import options
+from lampnet.errors import DataError, LampnetError
 
 if TYPE_CHECKING:
     from lampnet.readers.sources import Source
 
 
 def command(
-    model: ModelArgument,
+    model: options.ModelArgument,
     data: Annotated[
         str | None,
         typer.Argument(
             metavar="DATA", help="A data set's name, a folder or a file; none means the data of the training."
         ),
     ] = None,
-    split: Split = "test",
-    as_json: AsJson = False,
-    data_root: DataRoot = None,
-    labels: LabelsFile = None,
-    columns: Columns = None,
-    text_column: TextColumn = None,
-    label_columns: LabelColumns = None,
-    on_bad_row: OnBadRow = "error",
+    split: options.Split = "test",
+    as_json: options.AsJson = False,
+    data_root: options.DataRoot = None,
+    labels: options.LabelsFile = None,
+    columns: options.Columns = None,
+    text_column: options.TextColumn = None,
+    label_columns: options.LabelColumns = None,
+    on_bad_row: options.OnBadRow = "error",
 ) -> None:
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
-    from lampnet.errors import DataError
     from lampnet.evaluation.scores import all_scores
     from lampnet.inference.match_schema import as_trained, match_rows
     from lampnet.persistence.model_folder import load_model
@@ -53,7 +41,7 @@ def command(
     from lampnet.runtime import distributed
 
     fitted = load_model(model)
-    source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
     known = fitted.metadata.get("source")
     if isinstance(known, dict) and (data is None or known.get("data") == source.to_json()["data"]):
         try:
@@ -68,7 +56,7 @@ def command(
         )
     elif data is None:
         raise DataError(f"{model} does not state what it was trained on; give the data after the model's folder")
-    part = as_trained(fitted, source).part(split, fitted.config.training.seed, log)
+    part = as_trained(fitted, source).part(split, fitted.config.training.seed, options.log)
     rows = match_rows(fitted, part)
     split = _part_of_training(known, source) or split
     if rows.labels is None:
@@ -79,7 +67,7 @@ def command(
         return
     scores = all_scores(truth, proba, fitted.decisions)
     if split != "test":
-        log(
+        options.log(
             f"lampnet: warning: the model may have been trained on the {split} rows, so the scores are too good; "
             "give rows that it has not seen"
         )
@@ -100,7 +88,6 @@ def command(
 
 def _part_of_training(known: Any, source: Source) -> str | None:
     """Which part of the training's data this file is; None for another file, or none."""
-    from lampnet.errors import LampnetError
     from lampnet.readers.any_format import find_parts
 
     rows, trained_on = Path(source.data), Path(str(known.get("data"))) if isinstance(known, dict) else None

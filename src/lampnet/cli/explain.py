@@ -7,19 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lampnet.cli.options import (
-    Columns,
-    DataRoot,
-    InputArgument,
-    LabelColumns,
-    ModelArgument,
-    OnBadRow,
-    Split,
-    TextColumn,
-    log,
-    source_of,
-    without_labels,
-)
+from lampnet.cli import options
+from lampnet.errors import ConfigError
 
 if TYPE_CHECKING:
     from lampnet.data.dataset import Dataset
@@ -28,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def command(
-    model: ModelArgument,
-    data: InputArgument,
+    model: options.ModelArgument,
+    data: options.InputArgument,
     rows: Annotated[
         str | None,
         typer.Option("--rows", metavar="0,3,7", help="Row numbers and ranges such as 5-9; by default the first 20."),
@@ -39,12 +28,12 @@ def command(
     ] = None,
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder to write.")] = Path("report"),
     pictures: Annotated[int, typer.Option("--pictures", min=0, help="Rows to draw as PNG and SVG.")] = 1,
-    split: Split = "test",
-    data_root: DataRoot = None,
-    columns: Columns = None,
-    text_column: TextColumn = None,
-    label_columns: LabelColumns = None,
-    on_bad_row: OnBadRow = "error",
+    split: options.Split = "test",
+    data_root: options.DataRoot = None,
+    columns: options.Columns = None,
+    text_column: options.TextColumn = None,
+    label_columns: options.LabelColumns = None,
+    on_bad_row: options.OnBadRow = "error",
 ) -> None:
     """Explain rows: a page to open in a browser, one for the whole set, pictures, and all of it as JSON."""
     from lampnet.explain.report.folder import write_folder
@@ -53,10 +42,10 @@ def command(
 
     chosen = None if rows is None else row_numbers(rows)
     fitted = load_model(model)
-    source = source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
     part = match_rows(fitted, _rows(fitted, source, split))
     wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]
-    files = write_folder(fitted, part, out, chosen, wanted, pictures=pictures, log=log)
+    files = write_folder(fitted, part, out, chosen, wanted, pictures=pictures, log=options.log)
     typer.echo(f"open {files.report} in a browser")
     typer.echo(f"the whole set: {files.test_set}")
     if files.pictures:
@@ -72,7 +61,7 @@ def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
 
     def read(unlabelled: bool) -> Dataset:
         return as_trained(fitted, source, unlabelled).part(
-            split, fitted.config.training.seed, None if unlabelled else log
+            split, fitted.config.training.seed, None if unlabelled else options.log
         )
 
     try:
@@ -80,12 +69,12 @@ def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
     except (MissingColumn, NoLabels) as fault:
         if "labels" in source.columns or (isinstance(fault, MissingColumn) and fault.role != "labels"):
             raise
-        return without_labels(read(unlabelled=True))
+        return options.without_labels(read(unlabelled=True))
     if "labels" in source.columns or part.labels is None or set(part.label_names) & set(fitted.label_names):
         return part
     # The reader of the table took other columns for labels.
-    log(f"{part.name}: {part.label_names[0]!r} is no label of the model; explained without labels")
-    return without_labels(part)
+    options.log(f"{part.name}: {part.label_names[0]!r} is no label of the model; explained without labels")
+    return options.without_labels(part)
 
 
 def row_numbers(text: str) -> list[int]:
@@ -94,8 +83,6 @@ def row_numbers(text: str) -> list[int]:
     >>> row_numbers("0,3,7-9")
     [0, 3, 7, 8, 9]
     """
-    from lampnet.errors import ConfigError
-
     numbers: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")

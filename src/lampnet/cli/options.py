@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,6 +54,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 def log(sentence: str) -> None:
     """A note for a person; stdout is left to the results."""
     typer.echo(sentence, err=True)
+
+
+def log_unless(quiet: bool) -> Callable[[str], None]:
+    return (lambda sentence: None) if quiet else log
 
 
 def without_labels(data: Dataset) -> Dataset:

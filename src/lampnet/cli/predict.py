@@ -7,24 +7,14 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
-from lampnet.cli.options import (
-    Columns,
-    DataRoot,
-    InputArgument,
-    ModelArgument,
-    OnBadRow,
-    Split,
-    TextColumn,
-    log,
-    source_of,
-    without_labels,
-)
+from lampnet.cli import options
+from lampnet.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,8 +28,8 @@ CHUNK_ROWS = 1024
 
 
 def command(
-    model: ModelArgument,
-    rows: InputArgument,
+    model: options.ModelArgument,
+    rows: options.InputArgument,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Where to write the lines; stdout by default.")
     ] = None,
@@ -58,14 +48,13 @@ def command(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE has and continue.")] = False,
-    split: Split = "test",
-    data_root: DataRoot = None,
-    columns: Columns = None,
-    text_column: TextColumn = None,
-    on_bad_row: OnBadRow = "error",
+    split: options.Split = "test",
+    data_root: options.DataRoot = None,
+    columns: options.Columns = None,
+    text_column: options.TextColumn = None,
+    on_bad_row: options.OnBadRow = "error",
 ) -> None:
     """Predict label sets, one line {"id", "labels", "scores"} per row: scores of its labels and the next five."""
-    from lampnet.errors import ConfigError, did_you_mean
     from lampnet.evaluation.metrics import METRICS
     from lampnet.inference.match_schema import as_trained
     from lampnet.persistence.model_folder import load_model
@@ -76,7 +65,7 @@ def command(
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     if resume and out is None:
         raise ConfigError("--resume needs --out FILE: only a file can be continued")
-    source = source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
+    source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
     if out is not None and not source.named:
         _check_apart(Path(rows), out)
     with distributed.joined() as team:
@@ -85,26 +74,26 @@ def command(
             fitted = fitted.for_prediction(precision, shortlist)
         done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
         source = as_trained(fitted, source, unlabelled=True)
-        notice = log if team.leads else None
+        notice = options.log if team.leads else None
         stream = chunks(source, split, fitted.config.training.seed, done, CHUNK_ROWS, notice=notice)
-        first = next(stream, None)  # a mistake in the input must not empty the file
+        first = [*islice(stream, 1)]  # a mistake in the input must not empty the file
         empty = 0
         with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
-            for chunk in chain(() if first is None else (first,), stream):
+            for chunk in chain(first, stream):
                 lines, unknown = _predicted(fitted, chunk, fitted.decisions.best[metric], done)
                 sink.writelines(lines)
                 sink.flush()  # whatever happens next, these rows are kept
                 done, empty = done + len(chunk), empty + unknown
     if empty and team.leads:
-        known = "had nothing that the model knows and were predicted from the label priors"
-        log(f"lampnet: warning: {empty} row(s) {known}")
+        priors = "had nothing that the model knows and were predicted from the label priors"
+        options.log(f"lampnet: warning: {empty} row(s) {priors}")
 
 
 def _predicted(model: FittedModel, chunk: Dataset, rule: Rule, first: int) -> tuple[Iterator[str], int]:
     """The lines of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
     from lampnet.inference.match_schema import match_rows
 
-    chunk = match_rows(model, without_labels(chunk))
+    chunk = match_rows(model, options.without_labels(chunk))
     encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
     empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
     proba = model.proba_of(model.views(encoded))
@@ -114,8 +103,6 @@ def _predicted(model: FittedModel, chunk: Dataset, rule: Rule, first: int) -> tu
 
 def _check_apart(rows: Path, out: Path) -> None:
     """Refuse to overwrite the rows that are read, also through a link."""
-    from lampnet.errors import ConfigError
-
     read = [*rows.iterdir()] if rows.is_dir() else [rows]
     if out.exists() and any(file.exists() and os.path.samefile(file, out) for file in read):
         raise ConfigError(f"--out {out} is the file with the rows; give another file, or it would be lost")
@@ -136,8 +123,6 @@ def _lines(ids: tuple[str, ...], names: tuple[str, ...], proba: np.ndarray, chos
 
 def _rows_in(path: Path) -> int:
     """Whole lines in the file; an unfinished last line is removed."""
-    from lampnet.errors import DataError
-
     if not path.exists():
         return 0
     count, end = 0, 0
@@ -155,8 +140,6 @@ def _rows_in(path: Path) -> int:
 
 @contextmanager
 def _sink(path: Path | None, append: bool) -> Iterator[IO[str]]:
-    from lampnet.errors import DataError
-
     if path is None:
         yield sys.stdout
         return

@@ -2,48 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from lampnet.cli.options import (
-    Columns,
-    DataRoot,
-    LabelColumns,
-    LabelsFile,
-    OnBadRow,
-    Preset,
-    Settings,
-    TextColumn,
-    log,
-    settings_of,
-    source_of,
-)
+from lampnet.cli import options
 
 
 def command(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A data set's name, a folder or a file.")],
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the prepared rows go.")],
-    preset: Preset = "fast",
-    settings: Settings = None,
-    data_root: DataRoot = None,
-    labels: LabelsFile = None,
-    columns: Columns = None,
-    text_column: TextColumn = None,
-    label_columns: LabelColumns = None,
-    on_bad_row: OnBadRow = "error",
+    preset: options.Preset = "fast",
+    settings: options.Settings = None,
+    data_root: options.DataRoot = None,
+    labels: options.LabelsFile = None,
+    columns: options.Columns = None,
+    text_column: options.TextColumn = None,
+    label_columns: options.LabelColumns = None,
+    on_bad_row: options.OnBadRow = "error",
 ) -> None:
     """Encode data larger than memory once. Then run: lampnet train DIR --out MODEL."""
-    import shlex
-
     from lampnet.config import Config
     from lampnet.pipeline.mapped_rows import open_prepared
     from lampnet.pipeline.prepare import prepare_source
 
-    config = Config.preset(preset).updated(settings_of(settings))
-    source = source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
-    prepare_source(source, out, config, log)
+    config = Config.preset(preset).updated(options.settings_of(settings))
+    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    prepare_source(source, out, config, options.log)
     parts = open_prepared(out).parts
     typer.echo(f"{len(parts['train']):,} training and {len(parts['valid']):,} validation rows are in {out}")
     typer.echo(f"next: {shlex.join(['lampnet', 'train', str(out), '--out', 'MODEL'])}")

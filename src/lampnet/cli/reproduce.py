@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from lampnet.cli import options
 from lampnet.cli.clone import import_from_clone
-from lampnet.cli.options import DataRoot, settings_of
+from lampnet.cli.compare import typed_settings
+from lampnet.errors import ConfigError
 
 
 def command(
@@ -37,7 +40,7 @@ def command(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="For trials: change a setting; use another DIR."),
     ] = None,
-    data_root: DataRoot = None,
+    data_root: options.DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while running.")] = False,
 ) -> int:
     """Run the missing results of the paper's tables and write the page that shows them.
@@ -45,24 +48,13 @@ def command(
     Each result is a file, DIR/DATASET--SYSTEM--seedK.json. Existing results are not repeated, so a stopped run
     continues where it was.
     """
-    from functools import partial
-
-    from rich.console import Console
-
-    from lampnet.cli.compare import typed_settings
-    from lampnet.errors import ConfigError
     from lampnet.experiments.reproduce import open_named, plan, reproduce
     from lampnet.experiments.time_limit import stoppable
     from lampnet.runtime.durations import seconds_of
     from lampnet.training.progress import Stopped
 
-    aside = Console(stderr=True, highlight=False, soft_wrap=True)
-
-    def log(sentence: str) -> None:
-        if not quiet:
-            aside.print(sentence, markup=False)
-
-    changes = typed_settings(settings_of(settings))
+    log = options.log_unless(quiet)
+    changes = typed_settings(options.settings_of(settings))
     results_page = import_from_clone("pages.results")
     if page_only and results_page is None:
         raise ConfigError("the page is written in a clone of the repository only; clone it and run this command there")
@@ -81,7 +73,7 @@ def command(
                 open_data = partial(open_named, data_root=data_root)
                 reproduce(tasks, out, time_budget=budget, settings=changes, again=again, log=log, open_data=open_data)
         except Stopped as stopped:
-            aside.print("lampnet: stopped; run the same command to continue", markup=False)
+            options.log("lampnet: stopped; run the same command to continue")
             return 128 + int(stopped.signal_number)
     if results_page is None:
         log(f"the results are in {out}; the page of tables is written in a clone of the repository only")

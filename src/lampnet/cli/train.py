@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lampnet.cli.options import (
-    Columns,
-    DataArgument,
-    DataRoot,
-    LabelColumns,
-    LabelsFile,
-    OnBadRow,
-    Preset,
-    Settings,
-    TextColumn,
-    settings_of,
-    source_of,
-)
+from lampnet.cli import options
+from lampnet.errors import CheckpointError
 
 if TYPE_CHECKING:
     from lampnet.pipeline.run import Resume, Run
@@ -27,8 +17,8 @@ if TYPE_CHECKING:
 
 def command(
     out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Where the model goes.")],
-    data: DataArgument = None,
-    preset: Preset = "fast",
+    data: options.DataArgument = None,
+    preset: options.Preset = "fast",
     label_graph: Annotated[
         str | None,
         typer.Option(
@@ -50,38 +40,35 @@ def command(
         str | None, typer.Option("--time-budget", metavar="10m", help="Stop after this time.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="For splits, initial weights and row order.")] = None,
-    settings: Settings = None,
+    settings: options.Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in DIR.")] = False,
-    data_root: DataRoot = None,
-    labels: LabelsFile = None,
-    columns: Columns = None,
-    text_column: TextColumn = None,
-    label_columns: LabelColumns = None,
-    on_bad_row: OnBadRow = "error",
+    data_root: options.DataRoot = None,
+    labels: options.LabelsFile = None,
+    columns: options.Columns = None,
+    text_column: options.TextColumn = None,
+    label_columns: options.LabelColumns = None,
+    on_bad_row: options.OnBadRow = "error",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing while training.")] = False,
 ) -> int:
     """Train a model and write it to a folder."""
     from lampnet.config import Config
-    from lampnet.errors import CheckpointError
     from lampnet.pipeline.run import Resume, Run, feature_steps, holds_run
     from lampnet.runtime.durations import seconds_of
 
     if resume and data is None and not holds_run(out):
         raise CheckpointError(f"{out} holds no training to resume; check the folder, or give DATA to start one there")
-    changes: dict[str, object] = dict(settings_of(settings))
+    changes: dict[str, object] = dict(options.settings_of(settings))
     if features is not None:
         changes["model.feature_steps"] = feature_steps(features)
-    if epochs is not None:
-        changes["training.epochs"] = epochs
-    if seed is not None:
-        changes["training.seed"] = seed
+    given = {"training.epochs": epochs, "training.seed": seed}
+    changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
     anything = bool(changes or data or label_graph or preset != "fast")
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
     asked = Run(
-        source=source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row),
+        source=options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row),
         config=config,
         label_graph=label_graph or config.label_graph,
     )
@@ -90,8 +77,6 @@ def command(
 
 
 def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
-    import shlex
-
     from rich.console import Console
 
     from lampnet.cli.display import TrainingDisplay, score_table
