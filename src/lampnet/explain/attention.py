@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from lampnet.model.lamp import Output
 _BATCH_BYTES = 160_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class PredictedRows:
     """n rows of a data set, encoded and predicted once.
 
@@ -78,9 +79,7 @@ def predict_rows(model: FittedModel, data: Dataset, rows: Sequence[int] | np.nda
     part = data.take(numbers)
     encoded = model.encoder.encode(part.rows, part.row_edges)
     views = model.views(encoded)
-    return PredictedRows(
-        model=model, data=part, numbers=numbers, encoded=encoded, examples=views[0], proba=model.proba_of(views)
-    )
+    return PredictedRows(model, part, numbers, encoded, views[0], model.proba_of(views))
 
 
 def decision_rule(model: FittedModel) -> Rule:
@@ -88,17 +87,19 @@ def decision_rule(model: FittedModel) -> Rule:
     return model.decisions.best["example_f1"]
 
 
-def stage_names(output: Output) -> tuple[str, ...]:
-    """ "0" where there is an initial prediction, then "1.1", "1.2", ..."""
-    names = tuple(f"{t}.{part}" for t in range(1, len(output.stages) // 2 + 1) for part in (1, 2))
-    return names if output.initial is None else ("0", *names)
+class Stages(NamedTuple):
+    """The G stages of a batch: "0" where there is an initial prediction, then "1.1", "1.2", ...; proba (B, G, L)."""
 
+    names: tuple[str, ...]
+    proba: np.ndarray
 
-def stage_probabilities(output: Output) -> np.ndarray:
-    """float32 (B, G, L) of a batch."""
-    logits = output.stages if output.initial is None else [output.initial, *output.stages]
-    like = output.stages[-1]
-    return probabilities(np.stack([x.expand_as(like).float().numpy() for x in logits], axis=1))
+    @classmethod
+    def of(cls, output: Output) -> Stages:
+        names = [f"{t}.{part}" for t in range(1, len(output.stages) // 2 + 1) for part in (1, 2)]
+        logits, like = output.stages, output.stages[-1]
+        if output.initial is not None:
+            names, logits = ["0", *names], [output.initial, *logits]
+        return cls(tuple(names), probabilities(np.stack([x.expand_as(like).float().numpy() for x in logits], axis=1)))
 
 
 class RowAttention:

@@ -13,14 +13,7 @@ import numpy as np
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, did_you_mean
 from lampnet.evaluation.rules import PerLabelThreshold, Rule, Threshold
-from lampnet.explain.attention import (
-    PredictedRows,
-    RowAttention,
-    decision_rule,
-    predict_rows,
-    stage_names,
-    stage_probabilities,
-)
+from lampnet.explain.attention import PredictedRows, RowAttention, Stages, decision_rule, predict_rows
 from lampnet.explain.explanation import Explanation, strongest
 from lampnet.explain.input_view import describe_input
 from lampnet.inference.predictor import FittedModel
@@ -58,24 +51,14 @@ def explain(
 
     Parameters
     ----------
-    model : FittedModel
-    data : Dataset
-        Rows of the kind the model was trained on, with or without labels.
-    rows : sequence of int, optional
-        Row numbers; all rows by default.
-    labels : sequence of str, optional
-        Labels to show in any case.
-    rule : Rule, optional
-        The decision rule; by default the best one for example-F1.
-    max_labels, max_nodes : int
-        How much a row shows: true and predicted labels, those they attend to most, and those whose probability
-        moved most; the nodes with most attention.
+    data : rows of the kind the model was trained on, with or without labels
+    rows : row numbers; all rows by default
+    labels : labels to show in any case
+    rule : the decision rule; by default the best one for example-F1
+    max_labels, max_nodes : how much a row shows (see `labels_shown`); the nodes with most attention
     """
-    shown = Shown(
-        labels=label_numbers(model.label_names, labels or ()),
-        most_labels=max(1, max_labels),
-        most_nodes=max(1, max_nodes),
-    )
+    numbers = label_numbers(model.label_names, labels or ())
+    shown = Shown(labels=numbers, most_labels=max(1, max_labels), most_nodes=max(1, max_nodes))
     return explain_predicted(predict_rows(model, data, rows), shown=shown, rule=rule)
 
 
@@ -88,13 +71,13 @@ def explain_predicted(
     chosen, truth = rule.apply(predicted.proba), predicted.truth()
     explained: dict[int, Explanation] = {}
     for batch, output in predicted.attention_batches(rows):
-        names, stages = stage_names(output), stage_probabilities(output)
+        stages = Stages.of(output)
         for b, row in enumerate(batch):
             nodes, described = describe_input(predicted.encoded, predicted.data, int(row))
             attention = RowAttention(output, b, len(predicted.model.label_names), len(nodes))
             row_truth = None if truth is None else truth[row]
             positive = chosen[row] if row_truth is None else chosen[row] | (np.nan_to_num(row_truth) > 0)
-            index = labels_shown(stages[b], predicted.proba[row], positive, attention, shown)
+            index = labels_shown(stages.proba[b], predicted.proba[row], positive, attention, shown)
             to_input = attention.to_input(index)
             kept = strongest(to_input.mean(axis=1), shown.most_nodes)
             number, ids = int(predicted.numbers[row]), predicted.data.ids
@@ -108,8 +91,8 @@ def explain_predicted(
                 labels=tuple(predicted.model.label_names[i] for i in index),
                 n_labels=len(predicted.model.label_names),
                 label_index=index,
-                stages=names,
-                stage_proba=stages[b][:, index],
+                stages=stages.names,
+                stage_proba=stages.proba[b][:, index],
                 proba=predicted.proba[row, index],
                 chosen=chosen[row, index],
                 threshold=_thresholds(rule, predicted.proba[row], chosen[row])[index],

@@ -73,12 +73,7 @@ class Explanation:
 
     def positive(self) -> np.ndarray:
         """Which of the labels shown are true; where the truth is unknown, which are predicted."""
-        marked = self.chosen if self.truth is None else np.nan_to_num(self.truth) > 0
-        return np.flatnonzero(marked)
-
-    def strongest_nodes(self, most: int) -> np.ndarray:
-        """The nodes that any label attends to most at any step, int, at most so many, in the row's order."""
-        return strongest(self.to_input.mean(axis=1), most)
+        return np.flatnonzero(self.chosen if self.truth is None else np.nan_to_num(self.truth) > 0)
 
     def truth_json(self) -> list[bool | None] | None:
         """The truth as JSON data; None where it is unknown."""

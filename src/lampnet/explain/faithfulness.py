@@ -14,21 +14,23 @@ what the messages add.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from torch.utils.hooks import RemovableHandle
+from torch import Tensor, nn
 
 from lampnet.data.dataset import Dataset
 from lampnet.explain.attention import PredictedRows, RowAttention, decision_rule, predict_rows
 from lampnet.inference.logits import probabilities
 from lampnet.inference.predictor import FittedModel
+from lampnet.model.kernels.swap import block_as, plain, with_blocks
+from lampnet.model.lamp import MessagePassing
 from lampnet.model.neighbourhood import Neighbourhood
+from lampnet.model.stacked import StackedLaMP
 
 #: Share of the nodes, or of the other labels, that is removed (at least one).
 SHARE = 0.1
@@ -87,27 +89,16 @@ class Faithfulness:
     seed: int
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "nodes": self.nodes.to_json(),
-            "labels": self.labels.to_json(),
-            "rows": self.rows,
-            "seed": self.seed,
-            "share": SHARE,
-            "random_draws": RANDOM_DRAWS,
-        }
+        checks = {"nodes": self.nodes.to_json(), "labels": self.labels.to_json()}
+        return checks | {"rows": self.rows, "seed": self.seed, "share": SHARE, "random_draws": RANDOM_DRAWS}
 
 
 def measure(
     model: FittedModel, data: Dataset, rows: Sequence[int] | None = None, *, seed: int = 0, most_rows: int = MOST_ROWS
 ) -> Faithfulness:
-    """Run both checks on predicted labels (at most five per row) of the given rows.
+    """Run both checks on predicted labels (at most five per row) of the given rows, all by default.
 
-    Parameters
-    ----------
-    model, data, rows
-        As for `lampnet.explain.explain_rows.explain`.
-    seed : int
-        Of the random baseline, and of the choice of rows where more than `most_rows` are given.
+    `seed` is that of the random baseline, and of the choice of rows where more than `most_rows` are given.
     """
     return measure_predicted(predict_rows(model, data, rows), seed=seed, most_rows=most_rows)
 
@@ -136,21 +127,22 @@ def measure_predicted(
             all_cut += everything
     one_node = "every row is a single node, so there is nothing to remove"
     no_edges = "the label graph has no edges" if edgeless else "no label receives messages from two others"
-    any_chosen = chosen[rows].any()
+    if not chosen[rows].any():
+        one_node = no_edges = "no label is predicted"
     return Faithfulness(
         nodes=_check(
             "Input nodes",
             f"Remove the {SHARE:.0%} of the input nodes that a predicted label attends to most: how far does its "
             "probability fall, compared with as many random nodes?",
             node_effects,
-            one_node if any_chosen else "no label is predicted",
+            one_node,
         ),
         labels=_check(
             "Label messages",
             f"Cut a predicted label's messages from the {SHARE:.0%} of the labels that it attends to most: how far "
             "does its probability move, compared with as many random labels?",
             label_effects,
-            no_edges if any_chosen else "no label is predicted",
+            no_edges,
             all_cut,
         ),
         rows=len(rows),
@@ -222,17 +214,43 @@ def _cut_labels(case: _Case, random: np.random.Generator) -> tuple[list[tuple[fl
     return pairs, everything
 
 
+class _FewerNodes(nn.Module):
+    """An embedding that removes nodes of copies of a row: it keeps those of `keep_CS`."""
+
+    def __init__(self, embedding: nn.Module, keep_CS: Tensor) -> None:
+        super().__init__()
+        self.embedding, self.keep_CS = embedding, keep_CS
+
+    def forward(self, batch: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        z_BSD, present_BS, edges_BSS = self.embedding(batch)
+        if edges_BSS is not None:
+            edges_BSS = edges_BSS * (self.keep_CS.unsqueeze(1) & self.keep_CS.unsqueeze(2))
+        return z_BSD, present_BS & self.keep_CS, edges_BSS
+
+
+class _CutEdges(MessagePassing):
+    """A label-to-label step with `bias_C1MM` on top of that of the graph."""
+
+    bias_C1MM: Tensor
+
+    def attend(
+        self, q_BHRC: Tensor, u_BHSC: Tensor, v_BHSC: Tensor, neighbourhood: Neighbourhood
+    ) -> tuple[Tensor, Tensor | None]:
+        bias = self.bias_C1MM
+        if neighbourhood.bias is not None:
+            bias = torch.maximum(bias + neighbourhood.bias, torch.tensor(_CLOSED))
+        return super().attend(q_BHRC, u_BHSC, v_BHSC, Neighbourhood(bias=bias))
+
+
 def _with_nodes(predicted: PredictedRows, row: int, keep_CS: Tensor) -> np.ndarray:
     """Probabilities (C, L) of copies of a row, each with some of its nodes removed after the embedding."""
 
-    def remove(module: Any, given: Any, made: tuple[Tensor, Tensor, Tensor | None]) -> Any:
-        z_BSD, present_BS, edges_BSS = made
-        if edges_BSS is not None:
-            edges_BSS = edges_BSS * (keep_CS.unsqueeze(1) & keep_CS.unsqueeze(2))
-        return z_BSD, present_BS & keep_CS, edges_BSS
+    def fewer(network: StackedLaMP) -> StackedLaMP:
+        made = plain(network)
+        made._modules["embedding"] = _FewerNodes(network.embedding, keep_CS)
+        return made
 
-    with _hooks(m.embedding.register_forward_hook(remove) for m in predicted.model.plain_network.networks):
-        return _copies(predicted, row, len(keep_CS))
+    return _copies(predicted, row, len(keep_CS), fewer)
 
 
 def _with_cuts(predicted: PredictedRows, row: int, cuts: list[tuple[int, np.ndarray]], n_labels: int) -> np.ndarray:
@@ -246,35 +264,24 @@ def _with_cuts(predicted: PredictedRows, row: int, cuts: list[tuple[int, np.ndar
         bias_C1MM = torch.zeros(len(some), 1, n_labels, n_labels)
         for copy, (label, sources) in enumerate(some):
             bias_C1MM[copy, 0, label, torch.from_numpy(sources)] = _CLOSED
-        with _extra_bias(predicted.model, bias_C1MM):
-            parts.append(_copies(predicted, row, len(some)))
+        parts.append(_copies(predicted, row, len(some), partial(_with_bias, bias_C1MM=bias_C1MM)))
     return np.concatenate(parts)
 
 
-def _extra_bias(model: FittedModel, bias: Tensor) -> AbstractContextManager[None]:
-    """Close pairs of labels in every label-to-label step, on top of those that the graph closes."""
-
-    def close(module: Any, given: tuple[Tensor, Tensor | None, Neighbourhood]) -> Any:
-        u, sources, neighbours = given
-        own = neighbours.bias
-        summed = bias if own is None else torch.maximum(bias + own, torch.tensor(_CLOSED))
-        return u, sources, Neighbourhood(bias=summed)
-
-    return _hooks(yy.register_forward_pre_hook(close) for m in model.plain_network.networks for yy in m.yy)
+def _with_bias(network: StackedLaMP, bias_C1MM: Tensor) -> StackedLaMP:
+    """A copy of the network with a bias on top of the graph's in every label-to-label step."""
+    made = with_blocks(network, lambda name, _, block: block_as(_CutEdges, block) if name == "yy" else block)
+    for block in made.yy:
+        block.bias_C1MM = bias_C1MM
+    return made
 
 
-@contextmanager
-def _hooks(registered: Iterable[RemovableHandle]) -> Iterator[None]:
-    handles = list(registered)
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def _copies(predicted: PredictedRows, row: int, count: int) -> np.ndarray:
-    output = predicted.model.output(predicted.examples, np.full(count, row))
+def _copies(predicted: PredictedRows, row: int, count: int, change: Callable[[StackedLaMP], StackedLaMP]) -> np.ndarray:
+    """Probabilities (C, L) of copies of a row by a changed copy of the ensemble, which shares its weights."""
+    examples, rows = predicted.examples, np.full(count, row)
+    network = predicted.model.network.with_members(change)
+    with torch.inference_mode():
+        output = network(examples.nodes.batch(rows), examples.label_input(rows), return_attention=True)
     return probabilities(output.stages[-1].float().numpy())
 
 

@@ -15,7 +15,7 @@ from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.explain.attention import PredictedRows, RowAttention, decision_rule, predict_rows
-from lampnet.explain.faithfulness import Check, _extra_bias, _with_cuts, _with_nodes, measure
+from lampnet.explain.faithfulness import Check, _with_bias, _with_cuts, _with_nodes, measure
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.label_graph import LabelGraph
 from lampnet.pipeline.fit import fit
@@ -86,8 +86,10 @@ def test_an_ensemble_with_a_shortlist_cuts_the_edges_that_were_asked_for(data: D
     receiver, sources = 1, np.array([2, 3])
     bias = torch.zeros(1, 1, 4, 4)
     bias[0, 0, receiver, torch.from_numpy(sources)] = torch.finfo(torch.float32).min
-    with _extra_bias(ensemble, bias):
-        after = RowAttention(ensemble.output(examples, row), 0, LABELS)
+    changed = ensemble.network.with_members(lambda network: _with_bias(network, bias))
+    with torch.inference_mode():
+        output = changed(examples.nodes.batch(row), examples.label_input(row), return_attention=True)
+    after = RowAttention(output, 0, LABELS)
     label = int(before.labels[receiver])
     assert (before.to_others(label)[sources] > 0).all()
     assert not after.to_others(label)[sources].any()
@@ -133,3 +135,12 @@ def test_nothing_is_measured_for_an_edgeless_graph_or_a_single_node(trained: Tra
 def test_verdicts_need_two_standard_errors(attended: float, words: str) -> None:
     check = Check(name="n", question="q", cases=9, attended=attended, random=0.1, error=0.02, wins=0.5)
     assert words in check.verdict()
+
+
+def test_a_changed_copy_leaves_the_fitted_model_alone(model: FittedModel, data: Dataset) -> None:
+    before = model.proba(data.rows)
+    bias = torch.full((1, 1, LABELS, LABELS), torch.finfo(torch.float32).min)
+    changed = model.network.with_members(lambda network: _with_bias(network, bias))
+    assert changed.networks[0].yy[0].bias_C1MM is bias
+    np.testing.assert_array_equal(model.proba(data.rows), before)
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.network.modules())

@@ -48,18 +48,10 @@ def write_folder(
     seed: int = 0,
     log: Callable[[str], None] = lambda sentence: None,
 ) -> ReportFiles:
-    """Explain rows and write everything about them.
+    """Explain rows, by default the first 20, and write everything about them; the folder is made where needed.
 
-    Parameters
-    ----------
-    model, data, rows, labels
-        As for `lampnet.explain.explain_rows.explain`; by default the first 20 rows.
-    out : path
-        A folder; made where it does not exist.
-    pictures : int
-        For how many of the rows to draw the static pictures.
-    seed : int
-        Of the random baseline of the checks, and of the rows drawn from a very large set.
+    Static pictures are drawn of the first `pictures` rows. `seed` is that of the random baseline of the checks,
+    and of the rows drawn from a very large set.
     """
     if not len(data):
         raise DataError(f"{data.name}: there are no rows to explain; give at least one")

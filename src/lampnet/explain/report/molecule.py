@@ -8,12 +8,9 @@ from lampnet.errors import MissingExtra
 
 
 def molecule_drawing(smiles: str) -> dict[str, Any]:
-    """Where RDKit places the atoms (angstrom-like units, y down) and the bonds between them.
+    """Where RDKit places the atoms [{x, y, symbol, charge}] (angstrom-like units, y down), and the bonds.
 
-    Returns
-    -------
-    dict
-        atoms: [{x, y, symbol, charge}], bonds: [{from, to, order}] with order 1, 2, 3 or 1.5.
+    Bonds are [{from, to, order}] with order 1, 2, 3 or 1.5.
 
     >>> drawing = molecule_drawing("CO")
     >>> [atom["symbol"] for atom in drawing["atoms"]], drawing["bonds"][0]["order"]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.errors import DataError
-from lampnet.explain.explanation import Explanation
+from lampnet.explain.explanation import Explanation, strongest
 from lampnet.explain.faithfulness import Faithfulness
 from lampnet.explain.report.escaping import fill, packed
 
@@ -34,18 +34,9 @@ def report_page(
     title: str | None = None,
     test_set_link: str | None = None,
 ) -> str:
-    """The HTML of a page for these rows.
+    """The HTML of a page for at least one row, with the checks of the same rows and a link to the whole test set.
 
-    Parameters
-    ----------
-    explanations : sequence of Explanation
-        From `lampnet.explain.explain_rows.explain`; at least one.
-    faithfulness : Faithfulness, optional
-        The checks of the same rows.
-    title : str, optional
-        By default the data set's name.
-    test_set_link : str, optional
-        File name of the page for the whole test set.
+    The title is by default the data set's name, the link is a file name.
     """
     if not explanations:
         raise DataError("no row was given to explain; give at least one")
@@ -81,7 +72,7 @@ def page_data(
 
 def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
     """One row for the page: the `node_limit` most attended nodes, attention packed as (T, H, K, N) and (T, H, K, K)."""
-    kept = e.strongest_nodes(node_limit)
+    kept = strongest(e.to_input.mean(axis=1), node_limit)
     nodes = [e.nodes[i] for i in kept]
     return {
         "row": e.row,

@@ -13,14 +13,7 @@ import numpy as np
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError
 from lampnet.evaluation.metrics import five_metrics
-from lampnet.explain.attention import (
-    PredictedRows,
-    RowAttention,
-    decision_rule,
-    predict_rows,
-    stage_names,
-    stage_probabilities,
-)
+from lampnet.explain.attention import PredictedRows, RowAttention, Stages, decision_rule, predict_rows
 from lampnet.inference.predictor import FittedModel
 
 #: What a page can hold of each list; the page states how many there are.
@@ -29,11 +22,10 @@ MOST_PAIRS, MOST_DOTS, MOST_CHANGES, MOST_ROWS = 60, 400, 150, 3000
 ENOUGH_ROWS = 3
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Change:
-    """A decision about one label of one row that label messages changed.
+    """A decision about one label of one row (its number in the data set) that label messages changed.
 
-    row              the row's number in its data set
     correct          whether the new decision is right; None where the truth is unknown
     strongest_source the label that it attends to most; -1 for none
     """
@@ -104,8 +96,7 @@ def summarise_predicted(predicted: PredictedRows, rows: np.ndarray | None = None
     by_stage: list[np.ndarray] = []
     stages: tuple[str, ...] = ()
     for batch, output in predicted.attention_batches(rows):
-        stages = stage_names(output)
-        proba = stage_probabilities(output)  # (B, G, L)
+        stages, proba = Stages.of(output)
         decided = np.stack([rule.apply(proba[:, g]) for g in range(len(stages))], axis=1)
         by_stage = by_stage or [np.zeros(all_chosen.shape, dtype=bool) for _ in stages]
         for g in range(len(stages)):
@@ -153,20 +144,12 @@ def _changes(
     for step in range(len(decided_GL) // 2):
         before, after = first + 2 * step, first + 2 * step + 1
         for label in np.flatnonzero(decided_GL[before] != decided_GL[after]).tolist():
-            known = truth is not None and not np.isnan(truth[label])
-            found.append(
-                Change(
-                    row=row,
-                    label=label,
-                    step=step,
-                    before=float(proba_GL[before, label]),
-                    after=float(proba_GL[after, label]),
-                    correct=bool(decided_GL[after, label] == (truth[label] > 0))
-                    if known and truth is not None
-                    else None,
-                    strongest_source=next(iter(attention.strongest_sources(label, 1)), -1),
-                )
-            )
+            correct = None
+            if truth is not None and not np.isnan(truth[label]):
+                correct = bool(decided_GL[after, label] == (truth[label] > 0))
+            source = next(iter(attention.strongest_sources(label, 1)), -1)
+            moved = float(proba_GL[before, label]), float(proba_GL[after, label])
+            found.append(Change(row, label, step, *moved, correct, source))
     return found
 
 
@@ -218,11 +201,10 @@ def _top_pairs(found: WholeSet) -> list[list[Any]]:
     attention = np.where(found.pairs(), found.attention, 0.0)
     listed = []
     for flat in np.argsort(-attention, axis=None, kind="stable")[:MOST_PAIRS]:
-        i, j = divmod(int(flat), attention.shape[1])
+        i, j = divmod(int(flat), len(attention))
         if attention[i, j] > 0:
-            listed.append(
-                [i, j, round(attention[i, j], 4), round(found.cooccurrence[i, j], 4), int(found.positives[i])]
-            )
+            scores = round(attention[i, j], 4), round(found.cooccurrence[i, j], 4)
+            listed.append([i, j, *scores, int(found.positives[i])])
     return listed
 
 
@@ -231,8 +213,7 @@ def _dots(found: WholeSet) -> list[list[Any]]:
     pairs, both = found.pairs(), (found.attention, found.cooccurrence)
     strongest = [np.argsort(-np.where(pairs, score, -1.0), axis=None)[: MOST_DOTS // 2].tolist() for score in both]
     chosen = [f for f in dict.fromkeys([*strongest[0], *strongest[1]]) if pairs.flat[f]]
-    width = len(found.positives)
-    return [[f // width, f % width, *(round(float(score.flat[f]), 4) for score in both)] for f in chosen]
+    return [[*divmod(f, len(pairs)), *(round(float(score.flat[f]), 4) for score in both)] for f in chosen]
 
 
 def _per_label(found: WholeSet) -> list[list[Any]]:
@@ -263,8 +244,7 @@ def _confusions(found: WholeSet) -> list[list[int]] | None:
     wrong = (found.chosen & known & (np.nan_to_num(found.truth) == 0)).astype(np.float64)
     counts = missed.T @ wrong
     order = np.argsort(-counts, axis=None, kind="stable")[:MOST_PAIRS]
-    width = counts.shape[1]
-    return [[int(f // width), int(f % width), int(counts.flat[f])] for f in order if counts.flat[f] > 0]
+    return [[*divmod(int(f), len(counts)), int(counts.flat[f])] for f in order if counts.flat[f] > 0]
 
 
 def _row_list(found: WholeSet) -> list[list[Any]]:
@@ -275,7 +255,6 @@ def _row_list(found: WholeSet) -> list[list[Any]]:
         true = chosen if found.truth is None else np.nan_to_num(found.truth[row]) > 0
         unknown = np.zeros_like(chosen) if found.truth is None else np.isnan(found.truth[row])
         parts = (chosen & (true | unknown), chosen & ~true & ~unknown, true & ~chosen)
-        listed.append(
-            [int(found.numbers[row]), found.ids[row][:200], *(np.flatnonzero(part).tolist() for part in parts)]
-        )
+        labels = [np.flatnonzero(part).tolist() for part in parts]
+        listed.append([int(found.numbers[row]), found.ids[row][:200], *labels])
     return listed

@@ -15,16 +15,8 @@ def whole_set_page(
 ) -> str:
     """The HTML: attention against co-occurrence, what messages changed, scores, confusions, rows.
 
-    Parameters
-    ----------
-    found : WholeSet
-        From `lampnet.explain.report.whole_set.summarise`.
-    explained : sequence of int
-        Rows that the report page explains; they get a link.
-    report_link : str, optional
-        File name of the report page.
-    of : int, optional
-        How many rows the set has, where only some of them were summarised.
+    The rows `explained` get a link to the report page, `report_link`; `of` is how many rows the set has, where
+    only some of them were summarised.
     """
     data = whole_set_data(found)
     data |= {"report": report_link, "explained": list(explained), "of": of if of is not None else len(found.ids)}
