@@ -41,13 +41,8 @@ from lampnet.persistence.tensor_file import Entry, arrays_under, read_arrays, re
 
 FORMAT = "lampnet-model"
 VERSION = 2
-WEIGHTS, MODEL, CARD, HISTORY, CHECKPOINTS = (
-    "weights.safetensors",
-    "model.json",
-    "README.md",
-    "history.json",
-    "checkpoints",
-)
+WEIGHTS, MODEL, CARD, HISTORY = "weights.safetensors", "model.json", "README.md", "history.json"
+CHECKPOINTS = "checkpoints"
 MAX_JSON = 500_000_000
 _PARTS = ("config", "label_names", "encoder", "decisions", "metadata", "weights_sha256")
 
@@ -109,19 +104,17 @@ def _write(model: FittedModel, folder: Path) -> None:
     metadata = dict(model.metadata)
     _write_json(folder / HISTORY, metadata.pop("history", []))
     (folder / CARD).write_text(model_card(model), encoding="utf-8")
-    _write_json(
-        folder / MODEL,
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "config": model.config.to_json(),
-            "label_names": list(model.label_names),
-            "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
-            "decisions": model.decisions.to_json(),
-            "metadata": metadata,
-            "weights_sha256": digest,
-        },
-    )
+    described = {
+        "format": FORMAT,
+        "version": VERSION,
+        "config": model.config.to_json(),
+        "label_names": list(model.label_names),
+        "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
+        "decisions": model.decisions.to_json(),
+        "metadata": metadata,
+        "weights_sha256": digest,
+    }
+    _write_json(folder / MODEL, described)
 
 
 def _write_json(path: Path, data: Any) -> None:
@@ -131,9 +124,8 @@ def _write_json(path: Path, data: Any) -> None:
 def load_model(folder: str | Path) -> FittedModel:
     """Read a model folder; anything damaged, foreign or of another version is a `ModelFolderError`."""
     folder = Path(folder)
-    described = _described(folder)
     try:
-        return _load(folder, described)
+        return _load(folder, _described(folder))
     except ModelFolderError:
         raise
     except LampnetError as fault:
@@ -153,9 +145,9 @@ def _described(folder: Path) -> dict[str, Any]:
         raise ModelFolderError(_no_model(folder)) from None
     except OSError as fault:
         raise ModelFolderError(f"{path} cannot be read ({fault.strerror or fault})") from None
-    except (ValueError, RecursionError) as fault:
-        if isinstance(fault, ModelFolderError):
-            raise
+    except ModelFolderError:
+        raise
+    except (ValueError, RecursionError):
         raise ModelFolderError(f"{path} is damaged: it is not JSON; train or copy the model again") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ModelFolderError(f"{path} does not describe a lampnet model")
@@ -224,12 +216,11 @@ class _Unfilled(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if getattr(func, "__module__", "") == "torch.nn.init":
-            tensor = args[0] if args else kwargs["tensor"]
-            if tensor.is_meta:
-                return tensor
-        if func is torch.Tensor.mul and isinstance(args[1], float) and args[0].is_meta:
-            return args[0]
+        tensor = args[0] if args else kwargs.get("tensor")
+        if getattr(func, "__module__", "") == "torch.nn.init" and tensor.is_meta:
+            return tensor
+        if func is torch.Tensor.mul and isinstance(args[1], float) and tensor.is_meta:
+            return tensor
         if func is torch.randn and kwargs.get("device") is None:
             func = torch.empty
         return func(*args, **kwargs)
@@ -247,8 +238,7 @@ def _restored(make: Any) -> Any:
 
 def _check_size(folder: Path, config: Config, n_labels: int, header: Mapping[str, Entry]) -> None:
     """What the settings imply must be in the file before anything of that size is made."""
-    model = config.model
-    members = config.training.folds
+    model, members = config.model, config.training.folds
     if not 1 <= members <= len(header):
         raise ModelFolderError(f"{folder} is damaged: {members} networks are announced, the weights have fewer")
     for number in range(members):

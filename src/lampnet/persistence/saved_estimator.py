@@ -6,6 +6,7 @@ It lies in `model.json` under metadata, estimator. Folders are untrusted, so all
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -60,27 +61,19 @@ class SavedEstimator:
                 "fit with labels that are texts, numbers or booleans"
             )
         kind = dtype.name if dtype.name in _NUMBERS else "object" if dtype.kind == "O" else "str"
-        params = {name: _plain(value) for name, value in self.params.items()}
-        return {
-            "classes": classes,
-            "class_type": kind,
-            **asdict(self.form),
-            "params": {name: value for name, value in params.items() if value is not _plain},
-            "feature_names": list(self.feature_names),
-        }
+        plain = {name: _plain(value) for name, value in self.params.items()}
+        params = {name: value for name, value in plain.items() if value is not _plain}
+        own = {"classes": classes, "class_type": kind, "params": params, "feature_names": list(self.feature_names)}
+        return own | asdict(self.form)
 
     @classmethod
     def read(cls, model: FittedModel) -> SavedEstimator:
         """What `to_json` wrote; for a model that the command line trained, its own labels and settings."""
-        saved, epochs, count = (
-            model.metadata.get("estimator"),
-            model.metadata.get("epochs"),
-            model.encoder.feature_count,
-        )
+        saved, epochs = model.metadata.get("estimator"), model.metadata.get("epochs")
+        encoder, count = model.encoder, model.encoder.feature_count
         if type(epochs) is not int or epochs < 0:
             raise ModelFolderError("its number of epochs is no whole number")
         if saved is None:
-            encoder = model.encoder
             params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
             columns = encoder.feature_names if encoder.kind == "columns" else ()
             labels = np.array(model.label_names, dtype=object)
@@ -107,13 +100,11 @@ def _classes(saved: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarr
         raise ModelFolderError("its classes are not its label names")
     if kind not in (*_NUMBERS, "str", "object"):
         raise ModelFolderError("the type of its classes is not known")
-    try:
+    with suppress(ValueError, OverflowError):
         array = np.array(classes, dtype=kind)
-    except (ValueError, OverflowError):
-        raise ModelFolderError(f"its classes are not of the type {kind}") from None
-    if array.tolist() != classes or list(map(type, array.tolist())) != list(map(type, classes)):
-        raise ModelFolderError(f"its classes are not of the type {kind}")
-    return array
+        if array.tolist() == classes and list(map(type, array.tolist())) == list(map(type, classes)):
+            return array
+    raise ModelFolderError(f"its classes are not of the type {kind}")
 
 
 def _params(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,17 +19,8 @@ import numpy as np
 
 from lampnet.errors import ModelFolderError
 
-DTYPES: dict[str, np.dtype[Any]] = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
-    "I64": np.dtype("<i8"),
-    "I32": np.dtype("<i4"),
-    "I16": np.dtype("<i2"),
-    "I8": np.dtype("<i1"),
-    "U8": np.dtype("<u1"),
-    "BOOL": np.dtype("bool"),
-}
+_CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1", "U8": "<u1"}
+DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in (_CODES | {"BOOL": "bool"}).items()}
 MAX_HEADER = 50_000_000
 MAX_AXES = 8
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,300}")
@@ -80,9 +71,9 @@ def read_header(path: Path) -> dict[str, Entry]:
             header = json.loads(file.read(length))
     except OSError as fault:
         raise ModelFolderError(f"{path} cannot be read ({fault.strerror or fault})") from None
-    except (ValueError, RecursionError) as fault:
-        if isinstance(fault, ModelFolderError):
-            raise
+    except ModelFolderError:
+        raise
+    except (ValueError, RecursionError):
         raise ModelFolderError(f"{path} is damaged: its header is not JSON; train or copy it again") from None
     if not isinstance(header, dict):
         raise ModelFolderError(f"{path} is damaged: its header is no JSON object")
