@@ -86,7 +86,8 @@ def _typer_code(fault: Exception) -> int | None:
     if "Abort" in kinds:
         return _explain("stopped", 130)
     if "NoArgsIsHelpError" in kinds:
-        _echo(getattr(fault, "message", str(fault)))
+        if (text := getattr(fault, "message", str(fault))).strip():
+            typer.echo(text)
         return 0
     if "ClickException" in kinds:
         message: Any = getattr(fault, "format_message", lambda: str(fault))()
@@ -100,11 +101,6 @@ def _reader_left() -> int:
     """The reader closed the pipe, as `head` does: drop the rest of the output. This is no failure."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
-
-
-def _echo(text: str) -> None:
-    if text.strip():
-        typer.echo(text)
 
 
 def _explain(message: str, code: int) -> int:

@@ -37,12 +37,8 @@ class Node:
         >>> Node(number=0, name="red", places=((0, 3),)).to_json()
         {'number': 0, 'name': 'red', 'places': [[0, 3]], 'value': None}
         """
-        return {
-            "number": self.number,
-            "name": self.name,
-            "places": [list(place) for place in self.places],
-            "value": self.value,
-        }
+        places = [list(place) for place in self.places]
+        return {"number": self.number, "name": self.name, "places": places, "value": self.value}
 
 
 def describe_input(encoded: EncodedRows, data: Dataset, row: int) -> tuple[list[Node], dict[str, Any]]:
@@ -87,14 +83,9 @@ def _picture(item: Any) -> dict[str, Any]:
         pixels = np.asarray(item)
         image = Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
     width, height = image.size
-    if max(image.size) > PICTURE_SIDE:
-        image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
+    image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
     written = io.BytesIO()
-    if image.mode == "RGB" and max(image.size) > 64:
-        image.save(written, format="JPEG", quality=85)
-        form = "jpeg"
-    else:
-        image.save(written, format="PNG", optimize=True)
-        form = "png"
+    form = "jpeg" if image.mode == "RGB" and max(image.size) > 64 else "png"
+    image.save(written, format=form, quality=85, optimize=form == "png")
     address = f"data:image/{form};base64," + base64.b64encode(written.getvalue()).decode("ascii")
     return {"picture": address, "width": width, "height": height}

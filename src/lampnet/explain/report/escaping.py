@@ -49,19 +49,11 @@ def fill(template: str, title: str, data: Any, scripts: tuple[str, ...]) -> str:
     """
     style = _part("report.css")
     code = "\n".join(_part(name) for name in scripts)
-    policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(code)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    parts = {
-        "@@TITLE@@": html.escape(title),
-        "@@POLICY@@": policy,
-        "@@STYLE@@": style,
-        "@@DATA@@": script_json(data),
-        "@@SCRIPT@@": code,
-    }
+    allowed = f"img-src data:; style-src '{_hash(style)}'; script-src '{_hash(code)}'"
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    parts = {"TITLE": html.escape(title), "POLICY": policy, "STYLE": style, "DATA": script_json(data), "SCRIPT": code}
     # One pass, so that a value that looks like a marker is not filled again.
-    return re.sub("@@[A-Z]+@@", lambda marker: parts[marker.group()], _part(template))
+    return re.sub("@@([A-Z]+)@@", lambda marker: parts[marker[1]], _part(template))
 
 
 def _part(name: str) -> str:

@@ -28,13 +28,8 @@ def molecule_drawing(smiles: str) -> dict[str, Any]:
     positions = molecule.GetConformer().GetPositions()
     return {
         "atoms": [
-            {
-                "x": round(float(positions[atom.GetIdx(), 0]), 3),
-                "y": round(-float(positions[atom.GetIdx(), 1]), 3),
-                "symbol": atom.GetSymbol(),
-                "charge": atom.GetFormalCharge(),
-            }
-            for atom in molecule.GetAtoms()
+            {"x": round(x, 3), "y": round(-y, 3), "symbol": atom.GetSymbol(), "charge": atom.GetFormalCharge()}
+            for atom, (x, y, _) in zip(molecule.GetAtoms(), positions.tolist(), strict=True)
         ],
         "bonds": [
             {"from": bond.GetBeginAtomIdx(), "to": bond.GetEndAtomIdx(), "order": float(bond.GetBondTypeAsDouble())}

@@ -81,10 +81,7 @@ def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
         "labels": [_cut(name) for name in e.labels],
         "nLabels": e.n_labels,
         "nNodes": e.n_nodes,
-        "nodes": [
-            {"name": _cut(node.name), "places": [list(place) for place in node.places], "value": node.value}
-            for node in nodes
-        ],
+        "nodes": [{"name": _cut(n.name), "places": list(map(list, n.places)), "value": n.value} for n in nodes],
         "stages": np.round(e.stage_proba.astype(float), 4).tolist(),
         "proba": np.round(e.proba.astype(float), 6).tolist(),
         "chosen": e.chosen.tolist(),
@@ -99,14 +96,14 @@ def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
 
 def _node_limit(explanations: Sequence[Explanation]) -> int:
     """The largest limit with which the whole page stays small enough."""
-    fixed = sum(
-        len(e.labels) ** 2 * e.steps * e.heads * 2.7 + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000 for e in explanations
-    )
-    for limit in NODE_LIMITS:
-        moving = sum(min(len(e.nodes), limit) * (len(e.labels) * e.steps * e.heads * 2.7 + 60) for e in explanations)
-        if fixed + moving <= MOST_BYTES:
-            return limit
-    return NODE_LIMITS[-1]
+
+    def size(e: Explanation, limit: int) -> float:
+        by_label = len(e.labels) * e.steps * e.heads * 2.7
+        fixed = len(e.labels) * by_label + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000
+        return fixed + min(len(e.nodes), limit) * (by_label + 60)
+
+    fitting = (limit for limit in NODE_LIMITS if sum(size(e, limit) for e in explanations) <= MOST_BYTES)
+    return next(fitting, NODE_LIMITS[-1])
 
 
 def _shown_input(shown: dict[str, Any], nodes: Sequence[Any]) -> dict[str, Any]:

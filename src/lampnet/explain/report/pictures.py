@@ -62,15 +62,8 @@ def input_figure(e: Explanation) -> Any:
     for step, axes in enumerate(panels):
         image = _grid(axes, summed[step][:, nodes], max(1e-6, float(summed[step].max(initial=0.0))), "Greys")
         _name_labels(axes, e, labels, "y")
-        last = step == e.steps - 1
-        axes.set_xticks(
-            range(len(nodes)),
-            names if last else [""] * len(nodes),
-            rotation=60,
-            ha="right",
-            rotation_mode="anchor",
-            fontsize=7,
-        )
+        shown = names if step == e.steps - 1 else [""] * len(nodes)
+        axes.set_xticks(range(len(nodes)), shown, rotation=60, ha="right", rotation_mode="anchor", fontsize=7)
         axes.set_title(f"Stage {step + 1}.1 (sum over {e.heads} heads)", fontsize=9, loc="left")
         _scale(figure, axes, image)
     figure.suptitle(_title(e, "Label-to-feature attention"), fontsize=9, x=0.01, ha="left")
@@ -145,8 +138,7 @@ def _name_labels(axes: Any, e: Explanation, labels: Sequence[int] | np.ndarray, 
 def _labels_shown(e: Explanation) -> list[int]:
     """The positive labels and the most probable others, most probable first."""
     positive = set(e.positive().tolist()) | set(np.flatnonzero(e.chosen).tolist())
-    order = sorted(range(len(e.labels)), key=lambda i: (i not in positive, i))[:MOST_LABELS]
-    return sorted(order)
+    return sorted(sorted(range(len(e.labels)), key=lambda i: (i not in positive, i))[:MOST_LABELS])
 
 
 def _note_left_out(figure: Any, e: Explanation, nodes: np.ndarray, labels: np.ndarray) -> None:
