@@ -31,9 +31,8 @@ class TrainingDisplay:
         self._bar = Progress(
             TextColumn("{task.fields[which]}epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(),
-            TextColumn(
-                "loss {task.fields[loss]}  best {task.fields[score]}  {task.fields[speed]} rows/s  {task.fields[left]}"
-            ),
+            TextColumn("loss {task.fields[loss]}  best {task.fields[score]}"),
+            TextColumn(" {task.fields[speed]} rows/s  {task.fields[left]}"),
             console=self.console,
         )
         self._task = self._bar.add_task(
@@ -112,15 +111,12 @@ class TrainingDisplay:
         return f"at most {duration(left)} left"
 
     def _epoch(self, progress: Any) -> None:
-        if self.quiet:
-            return
         record = progress.history[-1]
         best = "  (best)" if progress.best_epoch == record.epoch else ""
-        self.console.print(
+        self.log(
             f"{_which(progress)}epoch {record.epoch + 1:>3}/{progress.epochs}  loss {record.loss:.4f}  "
             f"{self.config.metric} {record.score:.4f}  {record.rows_per_second:.0f} rows/s  "
-            f"{duration(record.seconds)}{best}",
-            markup=False,
+            f"{duration(record.seconds)}{best}"
         )
 
 

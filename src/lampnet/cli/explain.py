@@ -60,9 +60,8 @@ def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
     from lampnet.readers.column_roles import MissingColumn
 
     def read(unlabelled: bool) -> Dataset:
-        return as_trained(fitted, source, unlabelled).part(
-            split, fitted.config.training.seed, None if unlabelled else options.log
-        )
+        log = None if unlabelled else options.log
+        return as_trained(fitted, source, unlabelled).part(split, fitted.config.training.seed, log)
 
     try:
         part = read(unlabelled=False)
