@@ -48,14 +48,14 @@ def paper_score(metric: str, system: str, dataset: str) -> float | None:
     table = _table(metric)
     if system not in table:
         raise DataError(f"the paper's table of {metric} has no system {system!r}; {did_you_mean(system, table)}")
-    return _cell(table[system], dataset)
+    return _known(table[system], dataset)
 
 
 def best_paper_score(metric: str, dataset: str) -> tuple[str, float] | None:
     """The best system and its score (the first of equals), misprints left out; None where there is none."""
     best: tuple[str, float] | None = None
     for system, row in _table(metric).items():
-        score = _cell(row, dataset)
+        score = _known(row, dataset)
         if score is not None and misprint(metric, system, dataset) is None and (best is None or score > best[1]):
             best = system, score
     return best
@@ -99,13 +99,7 @@ def _table(metric: str) -> dict[str, dict[str, float | None]]:
     return tables[metric]
 
 
-def _cell(row: dict[str, float | None], dataset: str) -> float | None:
-    if dataset not in row:
-        raise DataError(f"the paper has no data set {dataset!r}; {did_you_mean(dataset, DATASETS)}")
-    return row[dataset]
-
-
-def _known(table: dict[str, dict[str, Any]], dataset: str) -> dict[str, Any]:
+def _known(table: dict[str, Any], dataset: str) -> Any:
     if dataset not in table:
         raise DataError(f"the paper has no data set {dataset!r}; {did_you_mean(dataset, DATASETS)}")
     return table[dataset]

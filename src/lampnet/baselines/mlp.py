@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,6 +33,7 @@ class _Network(nn.Module):
         return logits
 
 
+@dataclass(eq=False)
 class EmbeddingMLP:
     """Predicts all labels at once, independently of each other; trained with binary cross-entropy.
 
@@ -40,28 +42,15 @@ class EmbeddingMLP:
     """
 
     tuned_: ClassVar[dict[str, Any]] = {}
-
-    def __init__(
-        self,
-        embedding: MakeEmbedding | None = None,
-        width: int = 512,
-        dropout: float = 0.2,
-        epochs: int = 50,
-        batch_size: int = 32,
-        learning_rate: float = 5e-4,
-        patience: int = 6,
-        time_budget: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        self.embedding = embedding
-        self.width = width
-        self.dropout = dropout
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.time_budget = time_budget
-        self.seed = seed
+    embedding: MakeEmbedding | None = None
+    width: int = 512
+    dropout: float = 0.2
+    epochs: int = 50
+    batch_size: int = 32
+    learning_rate: float = 5e-4
+    patience: int = 6
+    time_budget: float = 0.0
+    seed: int = 0
 
     def fit(
         self, X: NodeRows, Y: np.ndarray, X_valid: NodeRows | None = None, Y_valid: np.ndarray | None = None
@@ -90,13 +79,7 @@ class EmbeddingMLP:
                     return 0.0
                 return mean_f1(valid_Y, self.predict_proba(valid_rows))
 
-            self.history_ = train(
-                self.network_,
-                loss_of,
-                validate,
-                X.lengths(),
-                self,
-            )
+            self.history_ = train(self.network_, loss_of, validate, X.lengths(), self)
         return self
 
     def predict_proba(self, X: NodeRows) -> np.ndarray:

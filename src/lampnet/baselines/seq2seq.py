@@ -8,6 +8,7 @@ Axes: B rows, S input nodes, T labels of a sequence, K beams, L labels, D width.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -60,6 +61,7 @@ class _Network(nn.Module):
         return torch.log_softmax(self.readout(self.dropout(mixed_BTD)), dim=-1), state
 
 
+@dataclass(eq=False)
 class Seq2Seq:
     """`predict` gives the label sets of the best beam; `predict_proba` the beams' shares of each label.
 
@@ -67,30 +69,16 @@ class Seq2Seq:
     """
 
     tuned_: ClassVar[dict[str, Any]] = {}
-
-    def __init__(
-        self,
-        embedding: MakeEmbedding | None = None,
-        width: int = 256,
-        dropout: float = 0.3,
-        beams: int = 5,
-        epochs: int = 30,
-        batch_size: int = 32,
-        learning_rate: float = 1e-3,
-        patience: int = 3,
-        time_budget: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        self.embedding = embedding
-        self.width = width
-        self.dropout = dropout
-        self.beams = beams
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.time_budget = time_budget
-        self.seed = seed
+    embedding: MakeEmbedding | None = None
+    width: int = 256
+    dropout: float = 0.3
+    beams: int = 5
+    epochs: int = 30
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    patience: int = 3
+    time_budget: float = 0.0
+    seed: int = 0
 
     def fit(
         self, X: NodeRows, Y: np.ndarray, X_valid: NodeRows | None = None, Y_valid: np.ndarray | None = None
@@ -121,11 +109,7 @@ class Seq2Seq:
                 return -total / max(1, len(valid_rows))
 
             self.history_ = train(
-                self.network_,
-                lambda index: self._loss(X, sequences, index),
-                validate,
-                X.lengths(),
-                self,
+                self.network_, lambda index: self._loss(X, sequences, index), validate, X.lengths(), self
             )
         return self
 
@@ -170,7 +154,7 @@ class Seq2Seq:
 
     def _beams(self, batch: NodeBatch) -> tuple[Tensor, Tensor]:
         K, L = self.beams, self.n_labels_
-        memory, there, state = (part for part in self.network_.encode(batch))
+        memory, there, state = self.network_.encode(batch)
         B = memory.shape[0]
         memory, there = memory.repeat_interleave(K, dim=0), there.repeat_interleave(K, dim=0)
         state = state.repeat_interleave(K, dim=1)

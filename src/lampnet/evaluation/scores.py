@@ -14,18 +14,10 @@ from lampnet.evaluation.metrics import METRICS, five_metrics, ranking_metrics
 def all_scores(truth: np.ndarray, proba: np.ndarray, decisions: Decisions) -> dict[str, Any]:
     """Plain data, as `lampnet evaluate --json` prints it.
 
-    Parameters
-    ----------
-    truth : (n, L), 1, 0, or NaN where unknown
-    proba : (n, L) probabilities
-    decisions : the rules that were chosen on validation rows
+    truth (n, L) is 1, 0, or NaN where unknown; proba (n, L); decisions were chosen on validation rows.
 
-    Returns
-    -------
-    dict
-        `metrics` and `thresholds` (the paper's protocol: each metric at its own threshold), `best` and
-        `decisions` (each metric by its best rule, and which rule that was), `ranking` (no decision at all;
-        None where no label has both classes).
+    Returns `metrics` and `thresholds` (the paper's protocol: each metric at its own threshold), `best` and `decisions`
+    (each metric by its best rule, and which rule that was), `ranking` (None where no label has both classes).
     """
     paper = {m: five_metrics(truth, decisions.paper[m].apply(proba))[m] for m in METRICS}
     best = {m: five_metrics(truth, decisions.best[m].apply(proba))[m] for m in METRICS}

@@ -72,8 +72,8 @@ def score_of(result: Mapping[str, Any], name: str, decisions: str = "best") -> f
     """
     if not result.get("finished"):
         return None
-    group = result["ranking"] if name in RANKING else result[decisions]
-    value = group.get(name)
+    # Results of methods without probabilities lack some groups of scores.
+    value = result.get("ranking" if name in RANKING else decisions, {}).get(name)
     return None if value is None or not math.isfinite(value) else float(value)
 
 
@@ -90,7 +90,7 @@ def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> d
     """
     found: dict[str, dict[str, Any]] = {}
     for name in SCORES:
-        scored = [(value, row) for row in results if (value := _shown(row, name, decisions)) is not None]
+        scored = [(value, row) for row in results if (value := score_of(row, name, decisions)) is not None]
         if not scored:
             continue
         best_value, best = max(scored, key=lambda pair: pair[0])
@@ -109,14 +109,6 @@ def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> d
                 "margin": lamp_value - rival_value,
             }
     return found
-
-
-def _shown(row: Mapping[str, Any], name: str, decisions: str) -> float | None:
-    # Results of methods without probabilities lack some groups of scores.
-    try:
-        return score_of(row, name, decisions)
-    except KeyError:
-        return None
 
 
 def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> list[str]:

@@ -41,18 +41,11 @@ class Encoded:
 class Material:
     """One data set, split once for one seed.
 
-    Parameters
-    ----------
-    name : str
-        What results call it.
-    splits : Splits
-        Validation rows are sampled where there are none, as `fit` samples them; so are test rows.
-    seed : int
-        Of the parts that the publisher did not provide.
-    prior_graph : str
-        The label graph that `LaMP_pr` uses: "cooccurrence", "tree" or "given".
-    edges : (E, 2) int array, optional
-        For "tree" and "given".
+    name         what results call it
+    splits       validation rows are sampled where there are none, as `fit` samples them; so are test rows
+    seed         of the parts that the publisher did not provide
+    prior_graph  the label graph that `LaMP_pr` uses: "cooccurrence", "tree" or "given"
+    edges        int (E, 2), for "tree" and "given"
     """
 
     def __init__(

@@ -78,22 +78,11 @@ def run(
 ) -> dict[str, Any]:
     """Fit a system and score it.
 
-    Parameters
-    ----------
-    name : str
-        One of `lampnet.experiments.systems.SYSTEMS`.
-    material : Material
-        Data and seed.
-    time_budget : float
-        Seconds of fitting; 0 for no limit. Networks keep their best epoch; other methods are recorded as
-        unfinished.
-    settings : mapping
-        Dotted settings of LaMP, and of baselines under their names (`mlp.width`).
+    name         one of `lampnet.experiments.systems.SYSTEMS`
+    time_budget  seconds of fitting, 0 for no limit; networks keep their best epoch, other methods are unfinished
+    settings     dotted settings of LaMP, and of baselines under their names (`mlp.width`)
 
-    Returns
-    -------
-    dict
-        Plain data for JSON; `finished` is False, and there are no scores, where time ran out.
+    Returns plain data for JSON; `finished` is False, and there are no scores, where time ran out.
     """
     chosen = system(name)
     result: dict[str, Any] = {
@@ -257,11 +246,9 @@ def learned_size(model: Any) -> tuple[int, int]:
     >>> learned_size(Line())
     (6, 24)
     """
-    names = {name for holder in (type(model), model) for name in vars(holder) if name.endswith("_")}
-    arrays: list[np.ndarray] = []
-    for name in sorted(names):
-        if not name.startswith("_"):
-            arrays += _arrays(getattr(model, name))
+    names = {name for holder in (type(model), model) for name in vars(holder)}
+    learned = sorted(name for name in names if name.endswith("_") and not name.startswith("_"))
+    arrays = [array for name in learned for array in _arrays(getattr(model, name))]
     return sum(array.size for array in arrays), sum(array.nbytes for array in arrays)
 
 

@@ -68,21 +68,12 @@ class Task:
 
 
 def plan(
-    datasets: Sequence[str] = (),
-    models: Sequence[str] = (),
-    seeds: int | None = None,
-    only_seeds: Sequence[int] = (),
+    datasets: Sequence[str] = (), models: Sequence[str] = (), seeds: int | None = None, only_seeds: Sequence[int] = ()
 ) -> list[Task]:
     """The tasks that were asked for.
 
-    Parameters
-    ----------
-    datasets, models : sequences of names
-        Empty for all of `SEEDS` and for `DEFAULT_SYSTEMS`; models may be groups.
-    seeds : int, optional
-        Seeds 0 to seeds - 1; by default as many as in `SEEDS`.
-    only_seeds : sequence of int
-        These seeds instead.
+    datasets, models  empty for all of `SEEDS` and for `DEFAULT_SYSTEMS`; models may be groups
+    seeds             seeds 0 to seeds - 1, by default as many as in `SEEDS`; `only_seeds` replaces them
 
     >>> [(t.system, t.seed) for t in plan(["emotions"], ["lamp", "constant"], seeds=2)]
     [('lamp', 0), ('constant', 0), ('lamp', 1), ('constant', 1)]
@@ -123,17 +114,10 @@ def reproduce(
     A stopped run continues with the next missing result when it is started again. A data set that cannot be
     read, or a method that cannot learn from its rows, is logged and skipped.
 
-    Parameters
-    ----------
-    again : bool
-        Run tasks that have a result, too.
-    open_data : callable
-        (dataset, seed) -> Material.
+    again      run tasks that have a result, too
+    open_data  (dataset, seed) -> Material
 
-    Returns
-    -------
-    list of Path
-        The files written now.
+    Returns the files written now.
     """
     tasks = list(tasks)
     check_settings(chosen_systems([task.system for task in tasks]), settings)
@@ -213,16 +197,9 @@ def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{key}": _listed(item) for key, item in value.items()}
-        else:
-            flat[name] = _listed(value)
+    for name, value in json.loads(json.dumps(config)).items():  # tuples become lists, as in the file
+        flat |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
     return flat
-
-
-def _listed(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _log_other_settings(tasks: Sequence[Task], folder: Path, settings: Mapping[str, Any] | None, log: Log) -> None:

@@ -39,21 +39,16 @@ def write_json(path: Path, content: Any) -> None:
 
 def read_results(folder: Path) -> list[Result]:
     """All results of a folder, in the order of their names."""
-    found = []
-    for path in sorted(folder.glob("*--seed*.json")):
-        if _NAME.fullmatch(path.name):
-            found.append(read_result(path))
-    return found
+    return [read_result(path) for path in sorted(folder.glob("*--seed*.json")) if _NAME.fullmatch(path.name)]
 
 
 def read_result(path: Path) -> Result:
     """One result; a damaged file is an error that names it."""
     try:
-        result = json.loads(path.read_text(encoding="utf-8"))
+        result: Result = json.loads(path.read_text(encoding="utf-8"))
         complete = isinstance(result, dict) and {"dataset", "system", "seed", "finished"} <= result.keys()
     except (OSError, ValueError) as fault:
         raise FormatError(path, f"the result cannot be read ({fault}); delete it and run it again") from None
     if not complete:
         raise FormatError(path, "this is no result of lampnet; delete it and run it again")
-    whole: Result = result
-    return whole
+    return result

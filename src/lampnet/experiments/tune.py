@@ -154,14 +154,9 @@ def tune(
 ) -> Found:
     """Search, or continue the search that the folder holds.
 
-    Parameters
-    ----------
-    splits : Splits
-        Training rows and, where there are any, validation rows; test rows are not looked at.
-    folder : Path
-        Gets the study's journal and `best.json`.
-    settings : mapping
-        Dotted settings that all trials share.
+    splits    training rows and, where there are any, validation rows; test rows are not looked at
+    folder    gets the study's journal and `best.json`
+    settings  dotted settings that all trials share
     """
     fixed = dict(settings or {})
     base = Config.preset("fast").updated(fixed).updated({"training.seed": search.seed})
@@ -240,8 +235,9 @@ def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str,
         problem = "it is a file" if folder.is_file() else fault.strerror or fault
         raise ConfigError(f"{folder} cannot be the folder of a search ({problem}); give another folder") from None
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
+    pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2)
     study = optuna.create_study(
-        study_name="lampnet", storage=storage, direction="maximize", load_if_exists=True, pruner=_pruner(optuna)
+        study_name="lampnet", storage=storage, direction="maximize", load_if_exists=True, pruner=pruner
     )
     known = study.user_attrs.get("about")
     if known is None:
@@ -256,10 +252,6 @@ def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str,
     # A continued search must not sample the same trials again.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), n_startup_trials=8)
     return study
-
-
-def _pruner(optuna: Any) -> Any:
-    return optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2)
 
 
 def _finished(study: Any) -> int:
