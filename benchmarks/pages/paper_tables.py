@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from lampnet.errors import DataError, did_you_mean
 
+_Row = TypeVar("_Row")
 #: The paper's names of its data sets, in the order of its score tables.
 DATASETS: dict[str, str] = {
     "reuters21578": "Reuters",
@@ -99,7 +100,7 @@ def _table(metric: str) -> dict[str, dict[str, float | None]]:
     return tables[metric]
 
 
-def _known(table: dict[str, Any], dataset: str) -> Any:
+def _known(table: dict[str, _Row], dataset: str) -> _Row:
     if dataset not in table:
         raise DataError(f"the paper has no data set {dataset!r}; {did_you_mean(dataset, DATASETS)}")
     return table[dataset]

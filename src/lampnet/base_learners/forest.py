@@ -47,11 +47,11 @@ class ForestLearner:
     def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
         if fold_n is None:
             self.refit(X, Y_nL, seed)
-            return self._logits(self._selected(X), self.nodes["leaf"] < 0)
+            return self._logits(_dense(X, self.nodes["columns"]), self.nodes["leaf"] < 0)
         self._grow(X, Y_nL, seed, _row_subsets(fold_n))
         in_bag_nt = self.nodes["leaf"] >= 0
         fold_seen_ft = np.stack([in_bag_nt[own].any(axis=0) for _, own in parts_of(fold_n)])
-        return self._logits(self._selected(X), ~fold_seen_ft[fold_n])
+        return self._logits(_dense(X, self.nodes["columns"]), ~fold_seen_ft[fold_n])
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
         self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))])
@@ -97,11 +97,8 @@ class ForestLearner:
         self.Y, self._shares = sparse.csr_matrix(Y), None
 
     def logits(self, X: Features) -> np.ndarray:
-        X = self._selected(X)
+        X = _dense(X, self.nodes["columns"])
         return self._logits(X, np.ones((len(X), len(self.nodes["offsets"]) - 1), dtype=bool))
-
-    def _selected(self, X: Features) -> np.ndarray:
-        return _dense(X, self.nodes["columns"])
 
     def _logits(self, X: np.ndarray, use_nt: np.ndarray) -> np.ndarray:
         """Each row is predicted by the trees that `use_nt` selects for it."""
@@ -144,9 +141,8 @@ class ForestLearner:
         return at
 
     def arrays(self) -> dict[str, np.ndarray]:
-        Y = self.Y
-        stored = {"Y.data": Y.data, "Y.indices": Y.indices.astype(np.int32), "Y.indptr": Y.indptr.astype(np.int64)}
-        return self.nodes | stored
+        indices, indptr = self.Y.indices.astype(np.int32), self.Y.indptr.astype(np.int64)
+        return self.nodes | {"Y.data": self.Y.data, "Y.indices": indices, "Y.indptr": indptr}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.nodes = {name: array for name, array in arrays.items() if not name.startswith("Y.")}
@@ -181,10 +177,8 @@ def _projected(Y_nL: np.ndarray, prior: np.ndarray, seed: int) -> np.ndarray:
     standardised = (Y_nL - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
     if Y_nL.shape[1] <= LABEL_PROJECTIONS:
         return np.asarray(standardised)
-    projection = np.random.default_rng(seed).normal(size=(Y_nL.shape[1], LABEL_PROJECTIONS)) / np.sqrt(
-        LABEL_PROJECTIONS
-    )
-    return np.asarray(standardised @ projection)
+    projection = np.random.default_rng(seed).normal(size=(Y_nL.shape[1], LABEL_PROJECTIONS))
+    return np.asarray(standardised @ (projection / np.sqrt(LABEL_PROJECTIONS)))
 
 
 def _highest_variance(X: Features) -> np.ndarray:

@@ -25,10 +25,7 @@ class Forest:
     tuned_: ClassVar[dict[str, Any]] = {}
 
     def __init__(self, trees: int = 100, min_samples_leaf: int = 1, jobs: int | None = None, seed: int = 0) -> None:
-        self.trees = trees
-        self.min_samples_leaf = min_samples_leaf
-        self.jobs = jobs
-        self.seed = seed
+        self.trees, self.min_samples_leaf, self.jobs, self.seed = trees, min_samples_leaf, jobs, seed
 
     def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> Forest:
         X, Y = check_features(X), check_labels(X, Y)
@@ -48,8 +45,7 @@ class Forest:
             np.full((X.shape[0], 1), 0.5) if model is None else model.predict(X).reshape(X.shape[0], -1)
             for model in self.models_
         ]
-        proba: np.ndarray = np.clip(np.hstack(columns), 0.0, 1.0)
-        return proba
+        return np.asarray(np.clip(np.hstack(columns), 0.0, 1.0))
 
     def _forest(self, outputs: int) -> Any:
         from sklearn.ensemble import RandomForestRegressor

@@ -31,8 +31,7 @@ class OneVsRestLogistic:
     sigmoid: tuple[float, float] | None = (1.0, 0.0)
 
     def __init__(self, C: float | None = None, seed: int = 0) -> None:
-        self.C = C
-        self.seed = seed
+        self.C, self.seed = C, seed
 
     def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> Any:
         X, Y = _sparse_where_empty(check_features(X)), check_labels(X, Y)
@@ -77,17 +76,13 @@ class OneVsRestLogistic:
 
     def predict_proba(self, X: Any) -> np.ndarray:
         slope, shift = self.sigmoid_
-        proba: np.ndarray = expit(slope * self.decision_function(X) + shift)
-        return proba
+        return np.asarray(expit(slope * self.decision_function(X) + shift))
 
     def _standardised(self, X: Any) -> Any:
-        if not len(self.mean_):
-            return sparse.csr_matrix(X)
-        return (X - self.mean_) / self.spread_
+        return (X - self.mean_) / self.spread_ if len(self.mean_) else sparse.csr_matrix(X)
 
     def _scores(self, X: Any, weights: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
-        scores: np.ndarray = np.asarray(X @ weights) + intercepts
-        return scores
+        return np.asarray(np.asarray(X @ weights) + intercepts)
 
     def _fit_labels(self, X: Any, Y: np.ndarray, C: float) -> tuple[np.ndarray, np.ndarray]:
         weights, intercepts = np.zeros((X.shape[1], Y.shape[1])), np.zeros(Y.shape[1])

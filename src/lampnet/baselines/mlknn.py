@@ -24,9 +24,7 @@ class MLkNN:
     """
 
     def __init__(self, k: int | None = None, smoothing: float = 1.0, seed: int = 0) -> None:
-        self.k = k
-        self.smoothing = smoothing
-        self.seed = seed
+        self.k, self.smoothing, self.seed = k, smoothing, seed
 
     def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> MLkNN:
         X, Y = check_features(X), check_labels(X, Y)
@@ -39,10 +37,8 @@ class MLkNN:
             train_X, train_Y, valid_X, valid_Y = X, Y, check_features(X_valid), check_labels(X_valid, Y_valid)
         best = 10
         if np.isfinite(valid_Y).any():
-            most = 80
             trial = MLkNN(smoothing=self.smoothing)
-            own = nearest(train_X, train_X, most, skip_self=True)
-            near = nearest(valid_X, train_X, most)
+            own, near = nearest(train_X, train_X, 80, skip_self=True), nearest(valid_X, train_X, 80)
             scores = {}
             for k in (5, 10, 20, 40, 80):
                 trial._learn(train_X, train_Y, k, own)
@@ -52,13 +48,10 @@ class MLkNN:
 
     def _learn(self, X: Any, Y: np.ndarray, k: int, near: np.ndarray | None = None) -> MLkNN:
         self.X_, self.k_, self.tuned_ = X, k, {"k": k}
-        known = ~np.isnan(Y)
-        self.positive_ = (Y == 1).astype(np.float32)
-        near = nearest(X, X, k, skip_self=True) if near is None else near[:, :k]
-        votes = self._votes(near)
-        s = self.smoothing
-        has, lacks = Y == 1, Y == 0
-        self.prior_ = (s + has.sum(axis=0)) / (2 * s + known.sum(axis=0))
+        has, lacks, s = Y == 1, Y == 0, self.smoothing
+        self.positive_ = has.astype(np.float32)
+        votes = self._votes(nearest(X, X, k, skip_self=True) if near is None else near[:, :k])
+        self.prior_ = (s + has.sum(axis=0)) / (2 * s + (~np.isnan(Y)).sum(axis=0))
         # (k + 1, L): how often c neighbours had the label, among rows that have it and rows that lack it.
         counts = np.arange(k + 1)
         with_label = np.stack([((votes == c) & has).sum(axis=0) for c in counts])

@@ -56,11 +56,8 @@ def shuffled_batches(lengths: np.ndarray, size: int, rng: np.random.Generator) -
     # Shuffled first, then sorted inside pools of many batches: little padding, and never the same batch twice.
     pool = size * 50
     parts = [order[i : i + pool] for i in range(0, len(order), pool)]
-    batches = [
-        part[np.argsort(lengths[part], kind="stable")][i : i + size]
-        for part in parts
-        for i in range(0, len(part), size)
-    ]
+    parts = [part[np.argsort(lengths[part], kind="stable")] for part in parts]
+    batches = [part[i : i + size] for part in parts for i in range(0, len(part), size)]
     return [batches[i] for i in rng.permutation(len(batches))]
 
 

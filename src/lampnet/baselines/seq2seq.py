@@ -121,8 +121,7 @@ class Seq2Seq:
     def predict_proba(self, X: NodeRows) -> np.ndarray:
         """The share of the beams' probability that has each label, float (n, L)."""
         sets, shares = self._search(X)
-        proba: np.ndarray = np.clip(np.einsum("nk,nkl->nl", shares, sets), 0.0, 1.0)
-        return proba
+        return np.asarray(np.clip(np.einsum("nk,nkl->nl", shares, sets), 0.0, 1.0))
 
     def _sequences(self, Y: np.ndarray) -> list[np.ndarray]:
         """The positive labels of each row in the order of frequency, then "stop"."""

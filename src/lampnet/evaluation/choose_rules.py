@@ -68,10 +68,8 @@ class Decisions:
     best: dict[str, Rule]
 
     def to_json(self) -> dict[str, Any]:
-        return {
-            "paper": {metric: rule.to_json() for metric, rule in self.paper.items()},
-            "best": {metric: rule.to_json() for metric, rule in self.best.items()},
-        }
+        parts: dict[str, Mapping[str, Rule]] = {"paper": self.paper, "best": self.best}
+        return {part: {metric: rule.to_json() for metric, rule in rules.items()} for part, rules in parts.items()}
 
     @classmethod
     def from_json(cls, data: Any, n_labels: int | None = None) -> Decisions:
@@ -228,9 +226,6 @@ def _count_families(tally: _Tally) -> list[tuple[list[Rule], int]]:
     def count_rule(rule: ExpectedF1 | ExactExpectedF1) -> np.ndarray:
         return first_of_order(order, rule.counts(ranked))
 
-    top = [TopK(k) for k in range(1, min(_MOST_TOP_K, n_labels) + 1)]
-    expected = [ExpectedF1(power) for power in _POWERS]
-    exact = [ExactExpectedF1(power) for power in _EXACT_POWERS]
     at_most_one = first_of_order(order, np.ones(n, dtype=np.int64))
     families: list[tuple[list[Rule], int]] = []
 
@@ -248,9 +243,10 @@ def _count_families(tally: _Tally) -> list[tuple[list[Rule], int]]:
     # The plain thresholds come first: `_LabelThresholds` reads their counts.
     family([Threshold(value) for value in _from_the_middle(_FINE_THRESHOLDS)], lambda rule: tally.proba >= rule.value)
     family([Threshold(value, min_labels=1) for value in _from_the_middle(_FINE_THRESHOLDS)], at_least_one)
-    family(top, lambda rule: first_of_order(order, np.full(n, rule.k)))
-    family(expected, count_rule)
-    family(exact, count_rule)
+    top = range(1, min(_MOST_TOP_K, n_labels) + 1)
+    family([TopK(k) for k in top], lambda rule: first_of_order(order, np.full(n, rule.k)))
+    family([ExpectedF1(power) for power in _POWERS], count_rule)
+    family([ExactExpectedF1(power) for power in _EXACT_POWERS], count_rule)
     return families
 
 

@@ -102,6 +102,8 @@ METRICS: dict[str, Callable[..., float]] = {
 def five_metrics(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> dict[str, float]:
     """All of `METRICS` from one pass over the entries."""
     c = _count(y_true, y_pred)
+    if not c.row_known.sum():
+        raise DataError("y_true holds no known label, so there is nothing to score; give labelled rows")
     row_size, label_size = c.row_true + c.row_predicted, c.label_true + c.label_predicted
     exact = (c.row_hits == c.row_true) & (c.row_hits == c.row_predicted)
     hits, size = c.row_hits.sum(keepdims=True), row_size.sum(keepdims=True)
@@ -168,7 +170,7 @@ def _count(y_true: Any, y_pred: Any) -> _Counts:
     _check_predicted(predicted)
     true, given = (truth != 0) & known, (predicted != 0) & known
     hits = true & given
-    return _checked(_Counts(*(part.sum(axis=axis) for axis in (1, 0) for part in (hits, true, given, known))))
+    return _Counts(*(part.sum(axis=axis) for axis in (1, 0) for part in (hits, true, given, known)))
 
 
 def _count_sparse(truth: Any, predicted: Any) -> _Counts:
@@ -193,13 +195,7 @@ def _count_sparse(truth: Any, predicted: Any) -> _Counts:
     for axis in (1, 0):
         sums += [np.asarray(part.sum(axis=axis)).ravel() for part in (hits, true, given)]
         sums.append(truth.shape[axis] - np.asarray(unknown.sum(axis=axis)).ravel())
-    return _checked(_Counts(*sums))
-
-
-def _checked(counts: _Counts) -> _Counts:
-    if not counts.row_known.sum():
-        raise DataError("y_true holds no known label, so there is nothing to score; give labelled rows")
-    return counts
+    return _Counts(*sums)
 
 
 def _matrix(values: Any, name: str) -> Any:

@@ -38,15 +38,12 @@ class Rule(Protocol):
 
     def apply(self, proba: np.ndarray) -> np.ndarray:
         """Label sets, bool (n, L), of probabilities (n, L)."""
-        ...
 
     def to_json(self) -> dict[str, Any]:
         """Plain data that `rule_from_json` reads."""
-        ...
 
     def describe(self) -> str:
         """The rule in a few words, for tables."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -105,8 +102,7 @@ class PerLabelThreshold(_Stored):
                 f"the probabilities are of {proba.shape[1]} labels, but the rule has {len(self.values)} thresholds; "
                 "use the rule of the same model"
             )
-        chosen: np.ndarray = proba >= np.asarray(self.values, dtype=proba.dtype)
-        return chosen
+        return np.asarray(proba >= np.asarray(self.values, dtype=proba.dtype))
 
     def describe(self) -> str:
         return f"per-label thresholds (median {np.median(self.values):.2f})"
@@ -163,8 +159,7 @@ class ExpectedF1(_TopByExpectedF1):
         gain = np.cumsum(q, axis=1)
         total = gain[:, -1:]
         best = np.argmax(gain / (np.arange(1, q.shape[1] + 1) + total), axis=1) + 1
-        counts: np.ndarray = np.where(total[:, 0] > 0, best, 0)
-        return counts
+        return np.asarray(np.where(total[:, 0] > 0, best, 0))
 
     def describe(self) -> str:
         return f"expected F1 (power {self.power:g})"
@@ -214,8 +209,7 @@ def expected_f1_of_top_k(q: np.ndarray, head: int) -> np.ndarray:
     np.divide(top, factor, out=factor)
     gain = np.cumsum(factor, axis=1, out=factor)
     powers = points ** np.arange(1, head + 1)[:, None]  # (head, Q): x^k
-    expected: np.ndarray = 2.0 * np.einsum("nkq,kq,nq->nk", gain, powers, whole, optimize=False)
-    return expected
+    return np.asarray(2.0 * np.einsum("nkq,kq,nq->nk", gain, powers, whole, optimize=False))
 
 
 @functools.cache
@@ -227,8 +221,7 @@ def _points(head: int) -> tuple[np.ndarray, np.ndarray]:
 
 def descending(proba: np.ndarray) -> np.ndarray:
     """Label indices of each row by descending probability, int (n, L); ties keep their order."""
-    order: np.ndarray = np.argsort(-proba, axis=1, kind="stable")
-    return order
+    return np.asarray(np.argsort(-proba, axis=1, kind="stable"))
 
 
 def first_of_order(order: np.ndarray, counts: np.ndarray) -> np.ndarray:

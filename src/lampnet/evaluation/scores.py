@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.evaluation.choose_rules import Decisions
-from lampnet.evaluation.metrics import METRICS, five_metrics, ranking_metrics
+from lampnet.evaluation.metrics import METRICS, ranking_metrics
 
 
 def all_scores(truth: np.ndarray, proba: np.ndarray, decisions: Decisions) -> dict[str, Any]:
@@ -19,13 +19,11 @@ def all_scores(truth: np.ndarray, proba: np.ndarray, decisions: Decisions) -> di
     Returns `metrics` and `thresholds` (the paper's protocol: each metric at its own threshold), `best` and `decisions`
     (each metric by its best rule, and which rule that was), `ranking` (None where no label has both classes).
     """
-    paper = {m: five_metrics(truth, decisions.paper[m].apply(proba))[m] for m in METRICS}
-    best = {m: five_metrics(truth, decisions.best[m].apply(proba))[m] for m in METRICS}
     ranking = ranking_metrics(truth, proba)
     return {
-        "metrics": paper,
+        "metrics": {m: METRICS[m](truth, decisions.paper[m].apply(proba)) for m in METRICS},
         "thresholds": {m: decisions.paper[m].value for m in METRICS},
-        "best": best,
+        "best": {m: METRICS[m](truth, decisions.best[m].apply(proba)) for m in METRICS},
         "decisions": {m: decisions.best[m].describe() for m in METRICS},
         "ranking": {name: None if math.isnan(value) else value for name, value in ranking.items()},
     }

@@ -131,8 +131,7 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
     tested["oracle"] = {m: METRICS[m](test_truth, best_on_test[m].apply(done.test)) for m in METRICS}
     tested["paper"] = tested.pop("metrics")
     tested["validation"] = {"paper": validated["metrics"], "best": validated["best"], "ranking": validated["ranking"]}
-    rounded: dict[str, Any] = _plain(tested)
-    return rounded
+    return dict(_plain(tested))
 
 
 def _run_lamp(
@@ -141,9 +140,8 @@ def _run_lamp(
     from lampnet.pipeline.fit import FitRun, fit
 
     config = chosen.config(material.prior_graph, settings)
-    training = replace(config.training, seed=material.seed)
-    if time_budget:
-        training = replace(training, time_budget=time_budget)
+    time_budget = time_budget or config.training.time_budget
+    training = replace(config.training, seed=material.seed, time_budget=time_budget)
     config = replace(config, training=training)
 
     def log_epoch(event: str, progress: Any) -> None:
@@ -186,8 +184,7 @@ def _run_baseline(
 ) -> Run:
     entry = REGISTRY[chosen.name]
     config = Config.preset("fast")
-    own = baseline_settings(chosen.name, settings)
-    given: dict[str, Any] = dict(own)
+    given = baseline_settings(chosen.name, settings)
     if chosen.name != "constant":
         given.setdefault("seed", material.seed)
     limit = time_budget
@@ -222,7 +219,7 @@ def _run_baseline(
         test_sets = model.predict(encoded.test) if entry.predicts_sets else None
     weights, size = learned_size(model)
     stopped = bool(time_budget) and entry.input == "nodes" and fitted - began >= time_budget
-    shown = {key: value for key, value in {**given, **own}.items() if key != "embedding"}
+    shown = {key: value for key, value in given.items() if key != "embedding"}
     return Run(
         valid=valid,
         valid_truth=valid_truth,

@@ -123,7 +123,9 @@ def reproduce(
     check_settings(chosen_systems([task.system for task in tasks]), settings)
     missing = [task for task in tasks if again or not task.path(folder).exists()]
     log(f"{len(tasks) - len(missing)} of {len(tasks)} results are there; {len(missing)} to run")
-    _log_other_settings([task for task in tasks if task not in missing], folder, settings, log)
+    for path in [task.path(folder) for task in tasks if task not in missing]:
+        if changed := other_settings(read_result(path), settings):
+            log(f"{path.name} was run with other settings ({', '.join(changed)}); --again repeats it")
     written: list[Path] = []
     opened: tuple[tuple[str, int], Material] | None = None
     unreadable: set[tuple[str, int]] = set()
@@ -200,10 +202,3 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in json.loads(json.dumps(config)).items():  # tuples become lists, as in the file
         flat |= {f"{name}.{key}": item for key, item in value.items()} if isinstance(value, dict) else {name: value}
     return flat
-
-
-def _log_other_settings(tasks: Sequence[Task], folder: Path, settings: Mapping[str, Any] | None, log: Log) -> None:
-    for task in tasks:
-        changed = other_settings(read_result(task.path(folder)), settings)
-        if changed:
-            log(f"{task.path(folder).name} was run with other settings ({', '.join(changed)}); --again repeats it")

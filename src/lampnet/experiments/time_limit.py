@@ -5,10 +5,10 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 
-from lampnet.runtime.signals import SIGNALS
+from lampnet.runtime.signals import handling
 from lampnet.training.progress import Progress, Stopped
 
 
@@ -22,9 +22,7 @@ def in_words(seconds: float) -> str:
     >>> in_words(30), in_words(3600), in_words(90)
     ('30 seconds', '60 minutes', '90 seconds')
     """
-    if seconds >= 120:
-        return f"{seconds / 60:g} minutes"
-    return f"{seconds:g} seconds"
+    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"
 
 
 @contextmanager
@@ -45,31 +43,21 @@ def at_most(seconds: float) -> Iterator[None]:
     def ring(number: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
-    before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    with handling(ring, (signal.SIGALRM,)):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-@contextmanager
-def stoppable() -> Iterator[None]:
+def stoppable() -> AbstractContextManager[None]:
     """Raise `Stopped` inside the block when SIGINT or SIGTERM comes (in the main thread).
 
     A network that trains inside takes the signals itself and finishes its step; all other methods end at once.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
 
     def end(number: int, frame: FrameType | None) -> None:
         raise Stopped(number, Progress())
 
-    before = {number: signal.signal(number, end) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handling(end)

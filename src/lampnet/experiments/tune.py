@@ -270,16 +270,12 @@ def _found(study: Any, metric: str) -> Found:
     first = study.get_trials(deepcopy=False)[0]
     fixed: dict[str, Any] = study.user_attrs["fixed"]
     return Found(
-        settings=fixed | {name: _rounded(value) for name, value in best.params.items()},
+        settings=fixed | {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in best.params.items()},
         value=float(best.value),
         default=float(first.value) if first.state.name == "COMPLETE" else None,
         trials=_finished(study),
         metric=metric,
     )
-
-
-def _rounded(value: Any) -> Any:
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _write_best(folder: Path, study: Any, metric: str, data: str) -> None:
