@@ -64,8 +64,8 @@ def measure(
         parts[name] = (nodes.take(chosen), material.truth[name][chosen])
     few = np.arange(min(4, len(parts["test"][0])))
     check = (parts["test"][0].take(few), parts["test"][1][few])
-    labels = material.truth["train"].shape[1]
-    graph = label_graph(config.label_graph, labels, labels=material.part("train").labels, edges=material.edges)
+    labels = len(train.label_names)
+    graph = label_graph(config.label_graph, labels, labels=train.labels, edges=material.edges)
     network = build_member(config, labels, encoded.encoder, graph)
 
     def examples(rows: tuple[NodeRows, np.ndarray]) -> Examples:
@@ -134,8 +134,7 @@ def measure_into(
     measured: dict[str, Any] = {}
     for name in datasets or SPEED_DATASETS:
         log(f"{name}: measuring")
-        material = open_material(Source(data=name, root=data_root))
-        measured[name] = measure(material, settings=settings, log=log)
+        measured[name] = measure(open_material(Source(data=name, root=data_root)), settings=settings, log=log)
     path = folder / SPEED_FILE
     write_json(path, {"version": version(), "machine": machine(), "datasets": measured})
     return path

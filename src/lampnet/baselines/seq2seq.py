@@ -115,8 +115,7 @@ class Seq2Seq:
 
     def predict(self, X: NodeRows) -> np.ndarray:
         """Label sets, bool (n, L), of the most probable beam."""
-        sets, _ = self._search(X)
-        return sets[:, 0]
+        return self._search(X)[0][:, 0]
 
     def predict_proba(self, X: NodeRows) -> np.ndarray:
         """The share of the beams' probability that has each label, float (n, L)."""
@@ -172,10 +171,8 @@ class Seq2Seq:
                 log_p[..., :L] = -torch.inf
             scores, flat = (scores.unsqueeze(-1) + log_p).view(B, -1).topk(K, dim=1)
             beam, label = flat // (L + 1), flat % (L + 1)
-            stops = label == L
-            done = done[row, beam] | stops
-            taken = taken[row, beam].clone()
-            taken |= nn.functional.one_hot(label, L + 1)[..., :L].bool()
+            done = done[row, beam] | (label == L)
+            taken = taken[row, beam] | nn.functional.one_hot(label, L + 1)[..., :L].bool()
             state = state.view(1, B, K, -1)[:, row, beam].reshape(1, B * K, -1)
             named = label.view(B * K, 1)
             if bool((done | scores.isneginf()).all()):

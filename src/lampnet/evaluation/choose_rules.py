@@ -107,10 +107,8 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
     """For each metric the rule of the family that does best on held-out validation rows."""
     n = len(proba)
     folds = max(1, min(folds, n // 2))
-    fold_of_row = fold_numbers(n, folds, seed)
-    tally = _Tally(y, proba, fold_of_row)
-    families = _count_families(tally)
-    per_label = _LabelThresholds(tally)
+    tally = _Tally(y, proba, fold_numbers(n, folds, seed))
+    families, per_label = _count_families(tally), _LabelThresholds(tally)
     chosen: dict[str, Rule] = {}
     margin = _MARGIN_ROWS / max(1, n)
     for metric in METRICS:
@@ -229,8 +227,7 @@ def _count_families(tally: _Tally) -> list[tuple[list[Rule], int]]:
     at_most_one = first_of_order(order, np.ones(n, dtype=np.int64))
     families: list[tuple[list[Rule], int]] = []
 
-    def family(rules: Iterable[Rule], label_sets: Callable[[Any], np.ndarray]) -> None:
-        rules = list(rules)
+    def family(rules: list[Rule], label_sets: Callable[[Any], np.ndarray]) -> None:
         families.append((rules, len(tally)))
         for rule in rules:
             tally.add(label_sets(rule))

@@ -14,27 +14,18 @@ from lampnet.experiments.time_limit import stoppable
 
 #: What `lampnet compare` runs by default: what a user would try, fastest first.
 DEFAULT_METHODS = ("constant", "logistic", "svm", "mlknn", "forest", "chain", "mlp", "lamp")
-#: Every score of a comparison and what a table calls it.
-SCORES: dict[str, str] = {
-    "example_f1": "ebF1",
-    "micro_f1": "miF1",
-    "macro_f1": "maF1",
-    "subset_accuracy": "ACC",
-    "hamming_accuracy": "HA",
-    "roc_auc_macro": "maAUC",
-    "roc_auc_micro": "miAUC",
-    "average_precision_macro": "mAP",
+#: Every score of a comparison: what a table and what a sentence calls it.
+_NAMES = {
+    "example_f1": ("ebF1", "example-F1"),
+    "micro_f1": ("miF1", "micro-F1"),
+    "macro_f1": ("maF1", "macro-F1"),
+    "subset_accuracy": ("ACC", "subset accuracy"),
+    "hamming_accuracy": ("HA", "Hamming accuracy"),
+    "roc_auc_macro": ("maAUC", "macro ROC-AUC"),
+    "roc_auc_micro": ("miAUC", "micro ROC-AUC"),
+    "average_precision_macro": ("mAP", "mean average precision"),
 }
-_PLAIN_NAMES = {
-    "example_f1": "example-F1",
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "subset_accuracy": "subset accuracy",
-    "hamming_accuracy": "Hamming accuracy",
-    "roc_auc_macro": "macro ROC-AUC",
-    "roc_auc_micro": "micro ROC-AUC",
-    "average_precision_macro": "mean average precision",
-}
+SCORES: dict[str, str] = {name: short for name, (short, _) in _NAMES.items()}
 
 
 def compare(
@@ -119,15 +110,15 @@ def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> 
     if not compared:
         return lines
     behind = {name: verdict for name, verdict in compared.items() if verdict["margin"] < 0}
-    ahead = [_PLAIN_NAMES[name] for name, verdict in compared.items() if verdict["margin"] > 0]
-    level = [_PLAIN_NAMES[name] for name, verdict in compared.items() if verdict["margin"] == 0]
+    ahead = [_NAMES[name][1] for name, verdict in compared.items() if verdict["margin"] > 0]
+    level = [_NAMES[name][1] for name, verdict in compared.items() if verdict["margin"] == 0]
     if ahead:
         lines.append(f"LaMP is the best choice for {_listed(ahead)}.")
     if level:
         lines.append(f"LaMP is level with the best of the others in {_listed(level)}.")
     for name, verdict in behind.items():
         lines.append(
-            f"LaMP is NOT the best choice for {_PLAIN_NAMES[name]}: {verdict['rival_title']} reaches "
+            f"LaMP is NOT the best choice for {_NAMES[name][1]}: {verdict['rival_title']} reaches "
             f"{verdict['rival_score']:.3f}, LaMP {verdict['lamp_score']:.3f} ({verdict['margin']:+.3f})."
         )
     test_rows = next((row["data"]["rows"]["test"] for row in results if "data" in row), 0)
@@ -144,4 +135,4 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-assert set(SCORES) == {*METRICS, *RANKING} == set(_PLAIN_NAMES)
+assert set(SCORES) == {*METRICS, *RANKING}

@@ -265,12 +265,11 @@ def _best(study: Any) -> Any | None:
 
 
 def _found(study: Any, metric: str) -> Found:
-    best = _best(study)
+    best, first = _best(study), study.get_trials(deepcopy=False)[0]
     assert best is not None
-    first = study.get_trials(deepcopy=False)[0]
-    fixed: dict[str, Any] = study.user_attrs["fixed"]
     return Found(
-        settings=fixed | {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in best.params.items()},
+        settings=study.user_attrs["fixed"]
+        | {k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in best.params.items()},
         value=float(best.value),
         default=float(first.value) if first.state.name == "COMPLETE" else None,
         trials=_finished(study),
@@ -280,7 +279,7 @@ def _found(study: Any, metric: str) -> Found:
 
 def _write_best(folder: Path, study: Any, metric: str, data: str) -> None:
     found = _found(study, metric)
-    whole = {
+    content = {
         "data": data,
         "metric": metric,
         "validation_score": found.value,
@@ -289,4 +288,4 @@ def _write_best(folder: Path, study: Any, metric: str, data: str) -> None:
         "settings": found.settings,
         "flags": found.flags(),
     }
-    write_json(folder / BEST, whole)
+    write_json(folder / BEST, content)
