@@ -16,8 +16,8 @@ from lampnet.config import InputConfig, ModelConfig
 from lampnet.data.splits import Splits
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import Encoder
+from lampnet.model.build import build_network
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import LaMP
 
 ROWS = 300
 #: data set -> C of a linear model and the mean AUC it must reach (chance is .5)
@@ -92,7 +92,7 @@ def test_the_network_reads_the_nodes(name, parts, fitted):
     module.spectral_start(nodes, 0)
     config = ModelConfig(width=16, heads=2, feature_steps=1, base_learners=())
     n_labels = len(test.label_names)
-    network = LaMP(config, n_labels, module, LabelGraph("full", None, n_labels), edge_types=encoder.edge_types).eval()
+    network = build_network(config, module, LabelGraph("full", None, n_labels), encoder.edge_types).eval()
     with torch.inference_mode():
         z, present, _ = module(nodes.batch(np.arange(3)))
         output = network(nodes.batch(np.arange(3)), record=True)

@@ -12,7 +12,6 @@ for C up to 10; with larger C it can stop short of the minimum on separable rows
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -22,6 +21,7 @@ from scipy import sparse
 from torch import Tensor
 
 from lampnet.data.label_priors import label_priors
+from lampnet.runtime.torch_state import sparse_csr
 
 Loss = Literal["logistic", "squared_hinge"]
 LABELS_AT_ONCE = 64  # (n, 64) residuals stay in the processor's cache, and similar labels converge together
@@ -55,14 +55,7 @@ class Matrix:
 
 
 def _torch_csr(X: sparse.csr_matrix) -> Tensor:
-    with warnings.catch_warnings():  # torch announces once that CSR support is in beta
-        warnings.simplefilter("ignore", UserWarning)
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(X.indptr.astype(np.int64)),
-            torch.from_numpy(X.indices.astype(np.int64)),
-            torch.from_numpy(X.data.astype(np.float32)),
-            size=X.shape,
-        )
+    return sparse_csr(X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float32), X.shape)
 
 
 def fit_linear(

@@ -12,7 +12,7 @@ from lampnet.model.ensemble import Ensemble
 from lampnet.model.kernels import sparse_attention
 from lampnet.model.kernels.self_loops import SelfLoopMessagePassing
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import Block, MessagePassing
+from lampnet.model.lamp import Block, Blocks, MessagePassing
 from lampnet.model.stacked import StackedLaMP
 from lampnet.model.typed_edges import TypedMessagePassing
 from lampnet.runtime.torch_state import seeded
@@ -39,8 +39,8 @@ def build_member(
 
 def build_network(config: ModelConfig, embedding: Embedding, graph: LabelGraph, edge_types: int = 0) -> StackedLaMP:
     """One untrained network from torch's current random state."""
-    feature_block: Block = partial(TypedMessagePassing, edge_types=edge_types) if edge_types else MessagePassing
-    return StackedLaMP(config, graph.n_labels, embedding, graph, feature_block, _label_block(graph))
+    xx: Block = partial(TypedMessagePassing, edge_types=edge_types) if edge_types else MessagePassing
+    return StackedLaMP(config, embedding, graph, Blocks(xx, _label_block(graph)))
 
 
 def _label_block(graph: LabelGraph) -> Block:

@@ -161,26 +161,29 @@ class Output:
 Block = Callable[[ModelConfig], MessagePassing]
 
 
+@dataclass(frozen=True)
+class Blocks:
+    """How MPNN_xx and MPNN_yy are made; MPNN_xy is always plain."""
+
+    xx: Block = MessagePassing
+    yy: Block = MessagePassing
+
+
+PLAIN = Blocks()
+
+
 class LaMP(nn.Module):
     """Label Message Passing on the nodes that `embedding` makes of a batch."""
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        n_labels: int,
-        embedding: Embedding,
-        graph: LabelGraph,
-        feature_block: Block = MessagePassing,
-        label_block: Block = MessagePassing,
-    ) -> None:
+    def __init__(self, config: ModelConfig, embedding: Embedding, graph: LabelGraph, blocks: Blocks = PLAIN) -> None:
         super().__init__()
-        self.config, self.n_labels = config, n_labels
+        self.config, self.n_labels = config, graph.n_labels
         self.embedding = embedding  # W^x
         self.graph = graph  # G_yy
-        self.W_y = nn.Parameter(torch.randn(n_labels, config.width))  # label vectors and readout W^o: one tensor
-        self.xx = nn.ModuleList(feature_block(config) for _ in range(config.feature_steps))
+        self.W_y = nn.Parameter(torch.randn(graph.n_labels, config.width))  # label vectors and readout W^o: one tensor
+        self.xx = nn.ModuleList(blocks.xx(config) for _ in range(config.feature_steps))
         self.xy = nn.ModuleList(MessagePassing(config) for _ in range(config.steps))
-        self.yy = nn.ModuleList(label_block(config) for _ in range(config.steps))
+        self.yy = nn.ModuleList(blocks.yy(config) for _ in range(config.steps))
 
     def forward(
         self,

@@ -20,7 +20,7 @@ from torch.nn.functional import embedding as look_up
 
 from lampnet.config import ModelConfig
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.lamp import NOTHING_KNOWN, Block, LabelInput, LabelNodes, LaMP, MessagePassing
+from lampnet.model.lamp import NOTHING_KNOWN, PLAIN, Blocks, LabelInput, LabelNodes, LaMP
 from lampnet.model.neighbourhood import Neighbourhood
 
 if TYPE_CHECKING:
@@ -33,23 +33,15 @@ INITIAL_GATE = 0.1
 class StackedLaMP(LaMP):
     """Label Message Passing on top of base learners, among a shortlist of labels."""
 
-    def __init__(
-        self,
-        config: ModelConfig,
-        n_labels: int,
-        embedding: Embedding,
-        graph: LabelGraph,
-        feature_block: Block = MessagePassing,
-        label_block: Block = MessagePassing,
-    ) -> None:
-        super().__init__(config, n_labels, embedding, graph, feature_block, label_block)
+    def __init__(self, config: ModelConfig, embedding: Embedding, graph: LabelGraph, blocks: Blocks = PLAIN) -> None:
+        super().__init__(config, embedding, graph, blocks)
         scaled = config.readout == "scaled"
         self.readout_scale = 1 / math.sqrt(config.width) if scaled else 1.0
-        self.bias = nn.Parameter(torch.zeros(n_labels)) if scaled else None
+        self.bias = nn.Parameter(torch.zeros(self.n_labels)) if scaled else None
         learners = len(config.base_learners)
         if learners:
             self.base_vector = nn.Parameter(torch.randn(learners, config.width) * 0.1)  # e_k
-            self.stacking_weight = nn.Parameter(torch.full((n_labels, learners), 1.0 / learners))  # a_ik
+            self.stacking_weight = nn.Parameter(torch.full((self.n_labels, learners), 1.0 / learners))  # a_ik
         start = INITIAL_GATE if learners else 1.0
         self.gate = nn.Parameter(torch.tensor(start)) if scaled or learners else None
         self.shortlist = max(0, config.shortlist)  # M; 0 for all labels; may be set on a copy of a trained model

@@ -48,7 +48,7 @@ class Given(Embedding):
 def test_torch_counts_the_same_products_in_the_real_network() -> None:
     config = ModelConfig(width=16, heads=4, steps=2, feature_steps=1, base_learners=("linear",))
     rows, labels, nodes = 3, 11, 7
-    model = StackedLaMP(config, labels, Given(), LabelGraph("full", None, labels)).eval()
+    model = StackedLaMP(config, Given(), LabelGraph("full", None, labels)).eval()
     batch = NodeBatch(present_BS=torch.ones(rows, nodes, dtype=torch.bool), vectors_BSF=torch.randn(rows, nodes, 16))
     label_input = LabelInput(base_logits_BLK=torch.randn(rows, labels, 1))
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
