@@ -95,7 +95,7 @@ def test_the_network_reads_the_nodes(name, parts, fitted):
     network = build_network(config, module, LabelGraph("full", None, n_labels), encoder.edge_types).eval()
     with torch.inference_mode():
         z, present, _ = module(nodes.batch(np.arange(3)))
-        output = network(nodes.batch(np.arange(3)), record=True)
+        output = network(nodes.batch(np.arange(3)), return_attention=True)
         alone = network(nodes.batch(np.array([2])))
     assert [len(n) for n in names] == present.sum(1).tolist()
     assert all(name for row in names for name in row)
