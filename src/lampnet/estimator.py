@@ -230,7 +230,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def model_logits(self, X: Any) -> np.ndarray:
         """Final logits (n, L) of every label, float32."""
-        return self.model_.logits(self._dataset(X).rows)
+        rows = self._dataset(X).rows  # first: it checks that the model is fitted
+        return self.model_.logits(rows)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class per row."""
