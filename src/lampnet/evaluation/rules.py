@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
@@ -127,7 +128,7 @@ class TopK(_Stored):
 
 
 @dataclass(frozen=True)
-class _TopByExpectedF1(_Stored):
+class _TopByExpectedF1(_Stored, ABC):
     """The k most probable labels, with the k of each row that maximises its expected example-F1, q = p**power.
 
     `power` corrects under- or overconfident probabilities; it is chosen on validation rows.
@@ -143,9 +144,9 @@ class _TopByExpectedF1(_Stored):
         order = descending(proba)
         return first_of_order(order, self.counts(np.take_along_axis(proba, order, axis=1)))
 
+    @abstractmethod
     def counts(self, sorted_proba: np.ndarray) -> np.ndarray:
         """The number of labels of each row, int (n,), from probabilities in descending order."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
