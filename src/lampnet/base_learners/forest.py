@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
-from lampnet.base_learners.protocol import Features
+from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import parts_of
 
@@ -44,21 +44,29 @@ class ForestLearner:
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self._shares: Any = None
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
+    def fit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        fold_n: np.ndarray | None = None,
+        context: FitContext = QUIET,
+    ) -> np.ndarray:
+        growing, predicting = part_of(context.progress, 0.0, 0.9), part_of(context.progress, 0.9, 1.0)
         if fold_n is None:
-            self.refit(X, Y_nL, seed)
-            return self._logits(_dense(X, self.nodes["columns"]), self.nodes["leaf"] < 0)
-        self._grow(X, Y_nL, seed, _row_subsets(fold_n))
+            self.refit(X, Y_nL, seed, growing)
+            return self._logits(_dense(X, self.nodes["columns"]), self.nodes["leaf"] < 0, predicting)
+        self._grow(X, Y_nL, seed, _row_subsets(fold_n), growing)
         in_bag_nt = self.nodes["leaf"] >= 0
         fold_seen_ft = np.stack([in_bag_nt[own].any(axis=0) for _, own in parts_of(fold_n)])
-        return self._logits(_dense(X, self.nodes["columns"]), ~fold_seen_ft[fold_n])
+        return self._logits(_dense(X, self.nodes["columns"]), ~fold_seen_ft[fold_n], predicting)
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
-        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))])
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
+        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))], progress)
 
-    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray]) -> None:
+    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray], progress: OnProgress) -> None:
         """Grow equally many trees on bootstrap samples of each subset of the rows."""
-        from sklearn.ensemble import ExtraTreesRegressor  # heavy: imported only to train a forest
+        from sklearn.tree import ExtraTreeRegressor  # heavy: imported only to train a forest
 
         prior = label_priors(Y_nL, np.float64)
         # An unknown label counts as its prior, so it moves a leaf's share neither up nor down.
@@ -66,20 +74,20 @@ class ForestLearner:
         columns = _highest_variance(X)
         X = _dense(X, columns)
         targets = _projected(Y, prior, seed)
-        targets = targets if targets.shape[1] > 1 else targets[:, 0]
         trees, samples = [], []
-        for number, rows in enumerate(subsets):
-            forest = ExtraTreesRegressor(
-                -(-(TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS) // len(subsets)),
+        n_trees = -(-(TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS) // len(subsets)) * len(subsets)
+        for number in range(n_trees):
+            progress(number / n_trees, f"growing tree {number + 1} of {n_trees}")
+            random, rows = np.random.default_rng([seed, number]), subsets[number % len(subsets)]
+            times = np.bincount(random.integers(len(rows), size=len(rows)), minlength=len(rows))
+            samples.append(rows[times > 0])
+            tree = ExtraTreeRegressor(
                 min_samples_leaf=MIN_ROWS_PER_LEAF,
                 max_features=_features_per_split(X.shape[1]),
-                bootstrap=True,
-                n_jobs=1,  # scikit-learn's threads can wipe the whole process's warning filters
-                random_state=seed + number,
+                random_state=int(random.integers(2**31)),
             )
-            forest.fit(X[rows], targets[rows])
-            trees += [tree.tree_ for tree in forest.estimators_]
-            samples += [rows[own] for own in forest.estimators_samples_]
+            own = samples[-1]
+            trees.append(tree.fit(X[own], targets[own], times[times > 0].astype(np.float64)).tree_)
         in_bag_nt = np.zeros((len(X), len(trees)), dtype=bool)
         for tree, rows in enumerate(samples):
             in_bag_nt[rows, tree] = True
@@ -100,11 +108,12 @@ class ForestLearner:
         X = _dense(X, self.nodes["columns"])
         return self._logits(X, np.ones((len(X), len(self.nodes["offsets"]) - 1), dtype=bool))
 
-    def _logits(self, X: np.ndarray, use_nt: np.ndarray) -> np.ndarray:
+    def _logits(self, X: np.ndarray, use_nt: np.ndarray, progress: OnProgress = no_progress) -> np.ndarray:
         """Each row is predicted by the trees that `use_nt` selects for it."""
         shares, prior = self._leaf_shares(), self.nodes["prior"]
         logits = np.empty((len(X), len(prior)), dtype=np.float32)
         for first in range(0, len(X), _BLOCK):
+            progress(first / len(X), "predicting out-of-bag")
             use = use_nt[first : first + _BLOCK]
             row, tree = np.nonzero(use)
             leaf = self._leaves(X[first : first + _BLOCK])[row, tree] + self.nodes["offsets"][tree]

@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import norm
 
-from lampnet.base_learners.protocol import FOLDS, Features
+from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers
 
@@ -27,16 +27,23 @@ class KNNLearner:
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self.prior = np.zeros(0, dtype=np.float32)
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
+    def fit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        fold_n: np.ndarray | None = None,
+        context: FitContext = QUIET,
+    ) -> np.ndarray:
         chosen = self._store(X, Y_nL, seed)
         if fold_n is None:
             # Leave-one-out, unless nearly all rows are neighbours of each other: then the others' mean is the
             # row's own labels inverted, and whole folds are left out instead.
             n = len(Y_nL)
             fold_n = np.arange(n) if n >= FEW_ROWS else fold_numbers(n, min(FOLDS, max(2, n // 10)), seed)
-        return self._logits(_unit_rows(X), (fold_n, fold_n[chosen]))
+        return self._logits(_unit_rows(X), (fold_n, fold_n[chosen]), context.progress)
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         self._store(X, Y_nL, seed)
 
     def _store(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
@@ -54,11 +61,14 @@ class KNNLearner:
     def logits(self, X: Features) -> np.ndarray:
         return self._logits(_unit_rows(X), None)
 
-    def _logits(self, X: Any, folds: tuple[np.ndarray, np.ndarray] | None) -> np.ndarray:
+    def _logits(
+        self, X: Any, folds: tuple[np.ndarray, np.ndarray] | None, progress: OnProgress = no_progress
+    ) -> np.ndarray:
         """`folds`: of the rows and of the reference rows; a row's neighbours come from other folds."""
         logits = np.empty((X.shape[0], len(self.prior)), dtype=np.float32)
         k = min(NEIGHBOURS, self.X.shape[0] - int(folds is not None))
         for first in range(0, X.shape[0], _BLOCK):
+            progress(first / X.shape[0], "searching neighbours")
             block = slice(first, first + _BLOCK)
             if k < 1:
                 logits[block] = _bounded_logit(self.prior)

@@ -12,7 +12,9 @@ for C up to 10; with larger C it can stop short of the minimum on separable rows
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -65,8 +67,11 @@ def fit_linear(
     loss: Loss = "logistic",
     start: tuple[np.ndarray, np.ndarray] | None = None,
     stopping: Stopping = Stopping(),  # noqa: B008 (frozen)
+    tick: Callable[[float], None] = lambda share: None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (F, L) and intercepts (L,) of all labels; NaN in Y leaves that row out for that label.
+
+    `tick` is called with every product, with the share of the labels that are solved.
 
     >>> X = Matrix(np.array([[-1.0], [1.0]], dtype=np.float32))
     >>> W, b = fit_linear(X, np.array([[0.0], [1.0]]), C=1.0)
@@ -79,15 +84,16 @@ def fit_linear(
     for first in range(0, len(by_frequency), LABELS_AT_ONCE):
         some = by_frequency[first : first + LABELS_AT_ONCE]
         begin = None if start is None else (start[0][:, some], start[1][some])
-        W[:, some], b[some] = _Problem(X, Y_nL[:, some], C, loss).solve(begin, stopping)
+        problem = _Problem(X, Y_nL[:, some], C, loss, partial(tick, first / len(by_frequency)))
+        W[:, some], b[some] = problem.solve(begin, stopping)
     return W, b
 
 
 class _Problem:
     """The objectives of some labels, which are minimised together."""
 
-    def __init__(self, X: Matrix, Y_nL: np.ndarray, C: float, loss: Loss) -> None:
-        self.X, self.C, self.loss = X, C, loss
+    def __init__(self, X: Matrix, Y_nL: np.ndarray, C: float, loss: Loss, tick: Callable[[], None]) -> None:
+        self.X, self.C, self.loss, self.tick = X, C, loss, tick
         self.known = torch.from_numpy((~np.isnan(Y_nL)).astype(np.float32))
         self.Y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
         self.priors = torch.from_numpy(label_priors(Y_nL))
@@ -124,6 +130,7 @@ class _Problem:
 
     def objective(self, W: Tensor, b: Tensor) -> Tensor:
         """What is minimised, (L,)."""
+        self.tick()
         logits = self.X @ W + b
         if self.loss == "logistic":
             rows = torch.nn.functional.softplus(logits) - self.Y * logits
@@ -148,6 +155,7 @@ class _Problem:
         rho = (r_W**2).sum(0) + r_b**2
         goal = rho * 0.01
         for _ in range(steps):
+            self.tick()
             curved = curvature * (self.X @ p_W + p_b)
             h_W, h_b = self.X.T @ curved + p_W / self.C, curved.sum(0) + 1e-6 * p_b
             alpha = rho / ((p_W * h_W).sum(0) + p_b * h_b).clamp(min=1e-12)

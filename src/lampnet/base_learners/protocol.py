@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -9,25 +11,75 @@ import numpy as np
 Features = Any  # CSR or dense (n, F)
 FOLDS = 8
 
+#: Called at least about once a second with the share that is done, 0 to 1, and what is being done.
+#: An exception that it raises ends the fit.
+OnProgress = Callable[[float, str], None]
+
+
+def no_progress(share: float, doing: str) -> None:
+    """Nobody asked how far a fit is."""
+
+
+def no_log(sentence: str) -> None:
+    """Nobody asked what a fit decides."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitContext:
+    """How a fit reports, and how long it may take.
+
+    progress        called while the fit goes on
+    budget_seconds  wall time that the fit should end within; None for as long as it takes
+    log             called with a sentence for each thing that was reduced to keep the budget
+    """
+
+    progress: OnProgress = no_progress
+    budget_seconds: float | None = None
+    log: Callable[[str], None] = no_log
+
+
+QUIET = FitContext()
+
 
 class BaseLearner(Protocol):
     """One quick model that predicts all labels at once."""
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
+    def fit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        fold_n: np.ndarray | None = None,
+        context: FitContext = QUIET,
+    ) -> np.ndarray:
         """Fit on all rows; return out-of-fold logits (n, L).
 
         Rows with the same `fold_n` (n,) do not influence each other's logits. Without `fold_n`, each learner leaves a
         row out in its own way: random folds, leave-one-out, or trees whose bootstrap sample lacks the row.
         """
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         """Fit again, on more rows, with the hyperparameters that `fit` chose."""
 
     def logits(self, X: Features) -> np.ndarray:
         """Logits of new rows, float32 (n, L)."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything learned, for the model folder."""
+        """Everything learned, for the model folder; enough to `refit` too."""
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take over what `arrays` returned."""
+
+
+def part_of(progress: OnProgress, first: float, last: float) -> OnProgress:
+    """The progress of a part of the work, which reaches from one share of the whole to another.
+
+    >>> whole = lambda share, doing: print(f"{share:.2f} {doing}")
+    >>> part_of(whole, 0.5, 1.0)(0.5, "three quarters are done")
+    0.75 three quarters are done
+    """
+
+    def report(share: float, doing: str) -> None:
+        progress(first + (last - first) * share, doing)
+
+    return report

@@ -6,7 +6,9 @@ is predicted by a model that never saw it. Logits are centred per label and scal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 from scipy import sparse
@@ -14,9 +16,19 @@ from scipy import sparse
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
-from lampnet.base_learners.protocol import BaseLearner, Features
+from lampnet.base_learners.protocol import QUIET, BaseLearner, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.errors import ModelFolderError
 
+
+@dataclass(frozen=True)
+class FittedLearner:
+    """A base learner that was fitted already: what its `arrays` returned, and its out-of-fold logits (n, L)."""
+
+    arrays: dict[str, np.ndarray]
+    out_of_fold: np.ndarray
+
+
+OnFitted = Callable[[str, BaseLearner, np.ndarray], None]
 LEARNERS: dict[str, Callable[[], BaseLearner]] = {"linear": LinearLearner, "knn": KNNLearner, "forest": ForestLearner}
 
 
@@ -38,17 +50,45 @@ class Stack:
         self.centre = np.zeros((0, len(self.names)), dtype=np.float32)
         self.spread = np.ones(len(self.names), dtype=np.float32)
 
-    def fit(self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray | None = None) -> np.ndarray:
-        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K)."""
-        logits = np.stack([learner.fit(X, Y_nL, seed, fold_n) for learner in self.learners], axis=-1)
+    def fit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        fold_n: np.ndarray | None = None,
+        context: FitContext = QUIET,
+        on_fitted: OnFitted | None = None,
+        fitted: Mapping[str, FittedLearner] = MappingProxyType({}),
+    ) -> np.ndarray:
+        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K).
+
+        on_fitted  called after each learner with its name, the learner and its out-of-fold logits (n, L), not scaled
+        fitted     what an earlier fit on the same rows handed to `on_fitted`: these learners are not fitted again
+        """
+        columns: list[np.ndarray] = []
+        for number, (name, learner) in enumerate(zip(self.names, self.learners, strict=True)):
+            if name in fitted:
+                learner.restore(fitted[name].arrays)
+                columns.append(fitted[name].out_of_fold)
+                continue
+            own = replace(context, progress=self._part(context.progress, number))
+            columns.append(learner.fit(X, Y_nL, seed, fold_n, own))
+            if on_fitted is not None:
+                on_fitted(name, learner, columns[-1])
+        logits = np.stack(columns, axis=-1)
         self.centre = logits.mean(axis=0)
         self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
         return self._scaled(logits)
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int) -> None:
+    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         """Fit again on more rows, once every choice is made; the scale stays the one the network was trained with."""
-        for learner in self.learners:
-            learner.refit(X, Y_nL, seed)
+        for number, learner in enumerate(self.learners):
+            learner.refit(X, Y_nL, seed, self._part(progress, number))
+
+    def _part(self, progress: OnProgress, number: int) -> OnProgress:
+        """The progress of one learner, which is named."""
+        own = part_of(progress, number / len(self.names), (number + 1) / len(self.names))
+        return lambda share, doing: own(share, f"{self.names[number]}: {doing}")
 
     def logits(self, X: Features) -> np.ndarray:
         """The scaled logits of new rows, float32 (n, L, K)."""

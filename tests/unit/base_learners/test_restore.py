@@ -87,6 +87,10 @@ def integer_weights(arrays: Arrays) -> None:
     arrays["linear.weights"] = arrays["linear.weights"].astype(np.int32)
 
 
+def unknown_choice(arrays: Arrays) -> None:
+    arrays["linear.choice"][0] = -1
+
+
 def missing_neighbours(arrays: Arrays) -> None:
     del arrays["knn.X"]
 
@@ -104,6 +108,7 @@ DAMAGES: dict[Callable[[Arrays], None], str] = {
     float_offsets: "forest.offsets is not a list of integers",
     no_spread: "spread must be positive",
     integer_weights: "linear.weights has shape",
+    unknown_choice: "a loss and C that do not exist",
     missing_neighbours: r"lack the array 'X\.data'",
     missing_feature: "forest.feature is missing",
 }
