@@ -5,13 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import json
-import os
 import pickle
 import resource
 import struct
-import subprocess
-import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,47 +16,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fuzzing import fuzzed
 
 from lampnet.errors import LampnetError
 from lampnet.persistence.model_folder import load_model
 from lampnet.readers.any_format import read_file
 from lampnet.readers.files import read_bytes
 
-FUZZER = Path(__file__).with_name("fuzz_files.py")
-
-
-def fuzzed(kind: str, folder: Path, cases: int, seed: int) -> dict[str, Any]:
-    process = subprocess.run(
-        [sys.executable, "-X", "faulthandler", FUZZER, kind, folder, str(cases), str(seed)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    assert process.returncode == 0, process.stderr[-3000:]  # the interpreter itself crashed
-    summary: dict[str, Any] = json.loads(process.stdout)
-    return summary
-
 
 @pytest.mark.parametrize("cases", [200, pytest.param(5000, marks=pytest.mark.faults)])
 def test_damaged_data_files_are_read_or_refused(cases: int, tmp_path: Path, record: Callable[[str, Any], None]) -> None:
-    summary = fuzzed("readers", tmp_path, cases, seed=cases)
+    summary = fuzzed("fuzz_files.py", tmp_path, cases, cases)
     assert summary["failures"] == []
     assert summary["accepted"] > cases / 20  # otherwise no case got past the first check
     assert summary["refused"] > cases / 20
     if cases == 5000:
         record("data_files_fuzzed", cases)
-
-
-@pytest.mark.parametrize("cases", [100, pytest.param(2000, marks=pytest.mark.faults)])
-def test_damaged_model_folders_load_or_are_refused(
-    cases: int, tmp_path: Path, record: Callable[[str, Any], None]
-) -> None:
-    summary = fuzzed("model", tmp_path, cases, seed=cases)
-    assert summary["failures"] == []
-    assert summary["accepted"] > cases / 20
-    assert summary["refused"] > cases / 20
-    if cases == 2000:
-        record("model_folders_fuzzed", cases)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])

@@ -84,7 +84,7 @@ def _reading(path: Path) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, struct.error) as error:
         kind = "Parquet" if _is_parquet(path) else "Arrow"
-        raise FormatError(path, f"this is not a readable {kind} file ({str(error)[:120]})") from None
+        raise FormatError(path, f"this is not a readable {kind} file ({' '.join(str(error).split())[:120]})") from None
 
 
 def _tables(path: Path, size: int, columns: list[str] | None) -> Iterator[Any]:

@@ -1,0 +1,22 @@
+"""Untrusted model folders: thousands of damaged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import fuzzed
+
+
+@pytest.mark.parametrize("cases", [100, pytest.param(2000, marks=pytest.mark.faults)])
+def test_damaged_model_folders_load_or_are_refused(
+    cases: int, tmp_path: Path, record: Callable[[str, Any], None]
+) -> None:
+    summary = fuzzed("fuzz_model_folders.py", tmp_path, cases, cases)
+    assert summary["failures"] == []
+    assert summary["accepted"] > cases / 20
+    assert summary["refused"] > cases / 20
+    if cases == 2000:
+        record("model_folders_fuzzed", cases)
