@@ -22,7 +22,7 @@ HEAVY = (
     "transformers",
     "matplotlib",
     "optuna",
-    "pooch",
+    "requests",
     "PIL",
 )
 
@@ -54,7 +54,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_the_estimator_does_not_load_optional_packages() -> None:
     # scikit-learn itself loads pandas where it is installed.
-    optional = {"rdkit", "transformers", "matplotlib", "optuna", "pooch", "PIL"}
+    optional = {"rdkit", "transformers", "matplotlib", "optuna", "requests", "PIL"}
     assert not loaded_after("from lampnet import LaMPClassifier") & optional
 
 

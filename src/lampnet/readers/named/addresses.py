@@ -9,27 +9,33 @@ from dataclasses import dataclass
 class Address:
     """One file of a publisher.
 
-    url      where it is
-    file     its name in the data folder
-    unpack   archives: patterns of the members to keep, by the folder they go to ("" is the data folder)
-    sha256   its checksum, where one is known
+    url        where it is
+    file       its name in the data folder
+    unpack     archives: patterns of the members to keep, by the folder they go to ("" is the data folder)
+    sha256     its checksum, where one is known
+    max_bytes  more than this is not the file
     """
 
     url: str
     file: str
     unpack: tuple[tuple[str, str], ...] = ()
     sha256: str | None = None
+    max_bytes: int = 1 << 28
+
+
+#: For the few files of more than 256 MB.
+_LARGE = 2 << 30
 
 
 _MULAN = "https://downloads.sourceforge.net/project/mulan/datasets/"
-_LYRL = "http://www.ai.mit.edu/projects/jmlr/papers/volume5/lewis04a/"
+_LYRL = "https://www.jmlr.org/papers/volume5/lewis04a/"
 _GOEMOTIONS = "https://raw.githubusercontent.com/google-research/google-research/master/goemotions/data/"
 _STRING = "https://stringdb-downloads.org/download/"
 _ARFF = (("*.arff", ""), ("*.xml", ""))
 
 
-def _mulan(archive: str) -> tuple[Address, ...]:
-    return (Address(_MULAN + archive, archive, _ARFF),)
+def _mulan(archive: str, max_bytes: int = Address.max_bytes) -> tuple[Address, ...]:
+    return (Address(_MULAN + archive, archive, _ARFF, max_bytes=max_bytes),)
 
 
 def _yeast_string(what: str, sha256: str) -> Address:
@@ -42,11 +48,11 @@ ADDRESSES: dict[str, tuple[Address, ...]] = {
         name: _mulan(f"{name}.rar")
         for name in ("bibtex", "delicious", "bookmarks", "scene", "emotions", "corel5k", "mediamill")
     },
-    "nuswide": _mulan("nuswide-cVLADplus.rar"),
+    "nuswide": _mulan("nuswide-cVLADplus.rar", _LARGE),
     "imdb": (Address("https://downloads.sourceforge.net/project/meka/Datasets/IMDB-F.arff", "IMDB-F.arff"),),
     "reuters21578": (
         Address(
-            "http://www.daviddlewis.com/resources/testcollections/reuters21578/reuters21578.tar.gz",
+            "https://kdd.ics.uci.edu/databases/reuters21578/reuters21578.tar.gz",
             "reuters21578.tar.gz",
             (("reut2-*.sgm", ""), ("*.txt", ""), ("*.dtd", "")),
         ),
@@ -69,6 +75,7 @@ ADDRESSES: dict[str, tuple[Address, ...]] = {
             "https://github.com/CEGRcode/2021-Rossi_Nature/archive/refs/heads/master.zip",
             "2021-Rossi_Nature.zip",
             (("04_ChExMix_Peaks/*_CX.bed", "peaks"), ("sample-key.tab", "")),
+            max_bytes=_LARGE,
         ),
         Address("https://hgdownload.soe.ucsc.edu/goldenPath/sacCer3/bigZips/sacCer3.fa.gz", "sacCer3.fa.gz"),
         _yeast_string("protein.physical.links", "a9d9d5812b0c3c798fee839751b884587ea85174b733149b5ac87d7d87683958"),
