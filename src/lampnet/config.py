@@ -1,6 +1,6 @@
 """Every setting of a run: frozen, keyword-only, checked when made, saved with the model.
 
-`Config.preset("fast")` is the default; `Config.preset("paper")` follows the paper's text.
+`Config.preset("fast")` is the default; `Config.preset("paper")` follows the paper's text (docs/paper-preset.md).
 Single settings are changed by dotted names, as on the command line:
 
 >>> Config.preset("fast").updated({"model.width": 256}).model.width
@@ -37,8 +37,14 @@ class InputConfig:
     tokenizer: Literal["word", "bpe"] = "word"
     #: text: "sequence" (tokens with positions) or "set" (distinct words weighted by tf-idf)
     text_nodes: Literal["sequence", "set"] = "set"
+    #: text as a sequence: the sine and cosine of a position are multiplied by a "learned" number, or added as they
+    #: are ("plain", as in the paper)
+    positions: Literal["learned", "plain"] = "learned"
     #: wordset, text: weigh features by their inverse document frequency
     tfidf: bool = True
+    #: molecule: an atom is described by its element, charge, rings and surroundings, and bonds have types ("full");
+    #: or by its element alone, and bonds are plain edges ("element", as in the paper)
+    atoms: Literal["full", "element"] = "full"
     #: dna: bases a convolution filter spans
     filter_bases: int = 15
     #: dna: positions pooled into one node
@@ -79,6 +85,9 @@ class ModelConfig:
     score_scale: Literal["width", "head"] = "head"
     #: "tied": W^y u, as in the paper; "scaled": W^y u / sqrt(d) + one bias per label
     readout: Literal["tied", "scaled"] = "scaled"
+    #: standard deviation of random label vectors: 1 ("unit"), or 1 / d ("short"), with which the logits W^y u of the
+    #: "tied" readout start between -1 and 1; from unit vectors they start near d
+    label_vectors: Literal["unit", "short"] = "unit"
     #: chance that an entry of a message or an update is dropped in training
     dropout: float = 0.3
     #: chance that a whole input node is dropped in training (never a row's last one); DNA and pretrained
@@ -326,7 +335,14 @@ PRESETS: dict[str, Config] = {
     ),
     "paper": Config(
         preset_name="paper",
-        input=InputConfig(text_nodes="sequence", tfidf=False),
+        input=InputConfig(
+            min_count=1,
+            text_nodes="sequence",
+            positions="plain",
+            tfidf=False,
+            atoms="element",
+            both_strands=False,
+        ),
         model=ModelConfig(
             width=512,
             heads=4,
@@ -335,7 +351,8 @@ PRESETS: dict[str, Config] = {
             norm="post",
             score_scale="width",
             readout="tied",
-            dropout=0.2,
+            label_vectors="short",
+            dropout=0.1,
             node_dropout=0.0,
             base_learners=(),
         ),

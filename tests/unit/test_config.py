@@ -41,3 +41,16 @@ def test_what_is_saved_is_read_again() -> None:
     assert Config.from_json(changed.to_json()) == changed
     with pytest.raises(ConfigError, match="must be a JSON object"):
         Config.from_json({"model": 3})
+
+
+def test_the_paper_preset_has_what_the_paper_states() -> None:
+    paper = Config.preset("paper")
+    model, training = paper.model, paper.training
+    assert (model.width, model.heads, model.steps, model.feature_steps) == (512, 4, 2, 2)
+    assert (model.norm, model.score_scale, model.readout, model.dropout) == ("post", "width", "tied", 0.1)
+    assert (model.base_learners, model.shortlist, training.folds) == ((), 0, 1)
+    assert (training.optimizer, training.learning_rate, training.batch_size) == ("adam", 2e-4, 32)
+    assert (training.weight_decay, training.schedule, training.warmup_steps, training.average) == (0, "constant", 0, 0)
+    assert training.start == "random"
+    assert (paper.input.text_nodes, paper.input.positions, paper.input.atoms) == ("sequence", "plain", "element")
+    assert not paper.input.both_strands

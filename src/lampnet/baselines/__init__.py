@@ -8,7 +8,7 @@ X is a matrix of features, CSR or dense (`input == "features"`), or `NodeRows` (
 Settings are tuned on the validation rows or, without them, on a tenth of the training rows.
 
 >>> list(REGISTRY)
-['constant', 'logistic', 'svm', 'chain', 'mlknn', 'forest', 'mlp', 'seq2seq']
+['constant', 'logistic', 'svm', 'chain', 'ecc', 'powerset', 'rakel', 'homer', 'clr', 'mlknn', 'pct', 'mlc45', ...
 >>> baseline("constant").fit(np.zeros((2, 1)), np.array([[1.0, 0.0], [0.0, 0.0]])).predict_proba(np.zeros((1, 1)))
 array([[0.5, 0. ]])
 """
@@ -61,8 +61,23 @@ REGISTRY: dict[str, Entry] = {
     "logistic": Entry("one-vs-rest logistic regression", "linear", "OneVsRestLogistic", "features"),
     "svm": Entry("one-vs-rest linear SVM", "linear", "OneVsRestSVM", "features"),
     "chain": Entry("classifier chain", "chain", "ClassifierChain", "features"),
+    "ecc": Entry("ensemble of classifier chains (ECC)", "chain", "ChainEnsemble", "features"),
+    "powerset": Entry("label powerset", "powerset", "LabelPowerset", "features", predicts_sets=True),
+    "rakel": Entry("RAkEL", "powerset", "RAkEL", "features"),
+    "homer": Entry("HOMER", "homer", "Homer", "features"),
+    "clr": Entry(
+        "calibrated label ranking (CLR, QWML)",
+        "label_ranking",
+        "CalibratedLabelRanking",
+        "features",
+        predicts_sets=True,
+    ),
     "mlknn": Entry("ML-kNN", "mlknn", "MLkNN", "features"),
-    "forest": Entry("random forest", "forest", "Forest", "features"),
+    "pct": Entry("predictive clustering tree (PCT)", "trees", "PredictiveClusteringTree", "features"),
+    "mlc45": Entry("ML-C4.5", "trees", "MLC45", "features"),
+    "forest": Entry("random forest of predictive clustering trees (RF-PCT)", "forest", "Forest", "features"),
+    "rfmlc45": Entry("random forest of ML-C4.5 trees (RFML-C4.5)", "trees", "RFMLC45", "features"),
+    "fastxml": Entry("FastXML", "fastxml", "FastXML", "features"),
     "mlp": Entry("Emb + MLP", "mlp", "EmbeddingMLP", "nodes"),
     "seq2seq": Entry("RNN Seq2Seq", "seq2seq", "Seq2Seq", "nodes", predicts_sets=True),
 }

@@ -50,12 +50,21 @@ class Forest:
     def _forest(self, outputs: int) -> Any:
         from sklearn.ensemble import RandomForestRegressor
 
-        leaves = _MOST_NUMBERS // (2 * self.trees * outputs)
         return RandomForestRegressor(
             n_estimators=self.trees,
             max_features="sqrt",
             min_samples_leaf=self.min_samples_leaf,
-            max_leaf_nodes=max(2, leaves) if leaves < 10_000 else None,
+            max_leaf_nodes=leaves_within_memory(outputs, self.trees),
             n_jobs=self.jobs,
             random_state=self.seed,
         )
+
+
+def leaves_within_memory(numbers: int, trees: int) -> int | None:
+    """How many leaves a tree may have whose nodes keep so many numbers each; None where any tree fits.
+
+    >>> leaves_within_memory(159, 100), leaves_within_memory(983, 100)
+    (3773, 610)
+    """
+    leaves = _MOST_NUMBERS // (2 * trees * numbers)
+    return max(2, leaves) if leaves < 10_000 else None

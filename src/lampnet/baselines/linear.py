@@ -10,13 +10,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import expit, logit
 
-from lampnet.baselines.rows import check_features, check_labels, held_out_tenth
+from lampnet.baselines.rows import check_labels, held_out_tenth
+from lampnet.baselines.scaling import Scaling
 from lampnet.baselines.tuning import C_GRID, climb, mean_f1
-
-MOSTLY_ZEROS = 0.25
 
 
 class OneVsRestLogistic:
@@ -34,17 +32,15 @@ class OneVsRestLogistic:
         self.C, self.seed = C, seed
 
     def fit(self, X: Any, Y: np.ndarray, X_valid: Any = None, Y_valid: np.ndarray | None = None) -> Any:
-        X, Y = _sparse_where_empty(check_features(X)), check_labels(X, Y)
-        self.mean_, self.spread_ = _standards(X)
-        X = self._standardised(X)
+        self.scaling_ = Scaling(X)
+        X, Y = self.scaling_(X), check_labels(X, Y)
         train_X, train_Y = X, Y
         sampled = X_valid is None or Y_valid is None
         if sampled:
             learn, tune = held_out_tenth(len(Y), self.seed)
             train_X, train_Y, valid_X, valid_Y = X[learn], Y[learn], X[tune], Y[tune]
         else:
-            valid_X = self._standardised(check_features(X_valid))
-            valid_Y = check_labels(X_valid, Y_valid)
+            valid_X, valid_Y = self.scaling_(X_valid), check_labels(X_valid, Y_valid)
         fitted: dict[float, tuple[np.ndarray, np.ndarray, tuple[float, float]]] = {}
 
         def score(C: float) -> float:
@@ -60,7 +56,7 @@ class OneVsRestLogistic:
                 score(self.C_)
         else:
             # Standardised numbers need stronger regularisation than tf-idf, and converge slowly without it.
-            usual = 3.0 if sparse.issparse(X) else 0.03
+            usual = 3.0 if self.scaling_.sparse else 0.03
             self.C_ = climb(score, C_GRID, usual) if np.isfinite(valid_Y).any() else usual
         self.sigmoid_ = fitted[self.C_][2] if self.C_ in fitted else self.sigmoid or (1.0, 0.0)
         self.tuned_: dict[str, Any] = {"C": self.C_}
@@ -72,14 +68,11 @@ class OneVsRestLogistic:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores (n, L)."""
-        return self._scores(self._standardised(check_features(X)), self.weights_, self.intercepts_)
+        return self._scores(self.scaling_(X), self.weights_, self.intercepts_)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         slope, shift = self.sigmoid_
         return np.asarray(expit(slope * self.decision_function(X) + shift))
-
-    def _standardised(self, X: Any) -> Any:
-        return (X - self.mean_) / self.spread_ if len(self.mean_) else sparse.csr_matrix(X)
 
     def _scores(self, X: Any, weights: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
         return np.asarray(np.asarray(X @ weights) + intercepts)
@@ -145,15 +138,3 @@ def platt(scores: np.ndarray, Y: np.ndarray) -> tuple[float, float]:
     model = LogisticRegression(C=1e6).fit(scores[known][:, None], truth)
     # A falling sigmoid would reverse the ranking, which a few noisy rows must not do.
     return max(float(model.coef_[0, 0]), 1e-3), float(model.intercept_[0])
-
-
-def _sparse_where_empty(X: Any) -> Any:
-    """Mostly zeros, such as fingerprints, become sparse: on dense ones liblinear takes minutes per label."""
-    return sparse.csr_matrix(X) if not sparse.issparse(X) and np.mean(X != 0) < MOSTLY_ZEROS else X
-
-
-def _standards(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    if sparse.issparse(X):
-        return np.zeros(0), np.ones(0)
-    spread = X.std(axis=0)
-    return X.mean(axis=0), np.where(spread > 0, spread, 1.0)

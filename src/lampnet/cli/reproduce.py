@@ -36,9 +36,19 @@ def command(
     again: Annotated[bool, typer.Option("--again", help="Repeat runs that have a result, too.")] = False,
     page_only: Annotated[bool, typer.Option("--page-only", help="Run nothing; write the page from DIR.")] = False,
     speed: Annotated[bool, typer.Option("--speed", help="Measure the speed table instead.")] = False,
+    paper: Annotated[
+        bool, typer.Option("--paper", help="Train the paper's own networks instead, into DIR/paper; takes days.")
+    ] = False,
+    width: Annotated[
+        list[int] | None, typer.Option("--width", metavar="D", help="With --paper: only this d (may be repeated).")
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="For trials: change a setting; use another DIR."),
+    ] = None,
+    checkpoints: Annotated[
+        Path | None,
+        typer.Option("--checkpoints", metavar="DIR", help="With --paper: where unfinished trainings are kept."),
     ] = None,
     data_root: options.DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while running.")] = False,
@@ -48,6 +58,7 @@ def command(
     Each result is a file, DIR/DATASET--SYSTEM--seedK.json. Existing results are not repeated, so a stopped run
     continues where it was.
     """
+    from lampnet.experiments.paper_networks import FOLDER, networks, train_all
     from lampnet.experiments.reproduce import open_named, plan, reproduce
     from lampnet.experiments.time_limit import stoppable
     from lampnet.runtime.durations import seconds_of
@@ -66,12 +77,20 @@ def command(
             raise ConfigError("--speed runs in a clone of the repository only; clone it and run this command there")
         speed_table.measure_into(out, dataset or (), data_root=data_root, settings=changes, log=log)
     elif not page_only:
-        tasks = plan(dataset or (), model or (), seeds, seed or ())
+        open_data = partial(open_named, data_root=data_root)
+        tasks = plan(dataset or (), model or (), seeds, seed or ()) if not paper else []
         budget = seconds_of(time_budget)
         try:
             with stoppable():
-                open_data = partial(open_named, data_root=data_root)
-                reproduce(tasks, out, time_budget=budget, settings=changes, again=again, log=log, open_data=open_data)
+                if paper:
+                    wanted = networks(dataset or (), width or ())
+                    train_all(
+                        wanted, out / FOLDER, checkpoints or out / FOLDER / "running", log=log, open_data=open_data
+                    )
+                else:
+                    reproduce(
+                        tasks, out, time_budget=budget, settings=changes, again=again, log=log, open_data=open_data
+                    )
         except Stopped as stopped:
             options.log("lampnet: stopped; run the same command to continue")
             return 128 + int(stopped.signal_number)

@@ -12,12 +12,19 @@ from torch import Tensor, nn
 
 from lampnet.config import InputConfig
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder
-from lampnet.encoders.molecule_features import ATOM_FEATURES, atom_features, descriptors, environments, fingerprints
+from lampnet.encoders.molecule_features import (
+    ATOM_FEATURES,
+    atom_features,
+    atomic_numbers,
+    descriptors,
+    environments,
+    fingerprints,
+)
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array
 from lampnet.encoders.spectral import node_sample, start_centred_projection
 from lampnet.encoders.vector import mean_and_spread, saved_mean_and_spread
-from lampnet.encoders.wordset import warn_of_cut_rows
+from lampnet.encoders.wordset import WordVectors, warn_of_cut_rows
 from lampnet.errors import DataError, MissingExtra
 
 BONDS = ("SINGLE", "DOUBLE", "TRIPLE", "AROMATIC")
@@ -53,6 +60,8 @@ class Atoms(Embedding):
 class MoleculeEncoder(Encoder):
     """Learns common atom surroundings and the spread of the descriptors from the training rows.
 
+    With `atoms="element"`, the paper's form, an atom's vector is that of its element, and bonds have no types.
+
     >>> encoder = MoleculeEncoder(InputConfig()).fit(["CCO", "c1ccccc1", "CC(=O)N"])
     >>> encoded = encoder.encode(["CCO"])
     >>> encoded.node_names(0)
@@ -62,18 +71,19 @@ class MoleculeEncoder(Encoder):
     """
 
     kind = "molecule"
-    edge_types = len(BONDS)
 
     def __init__(self, config: InputConfig) -> None:
         super().__init__(config)
-        self.surroundings = np.zeros(0, dtype=np.int64)  # sorted
+        self.elements_only = config.atoms == "element"
+        self.edge_types = 0 if self.elements_only else len(BONDS)
+        self.surroundings = np.zeros(0, dtype=np.int64)  # sorted; of elements only, their atomic numbers
         self.mean, self.spread = np.zeros(0), np.ones(0)
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> MoleculeEncoder:
         if len(rows) == 0:
             raise DataError("molecule input needs training rows; none came")
-        keys, counts = np.unique(np.concatenate([environments(m) for m in _parsed(rows)]), return_counts=True)
-        self.surroundings = keys[counts >= ENVIRONMENT_COUNT]
+        keys, counts = np.unique(np.concatenate([self._keys(m) for m in _parsed(rows)]), return_counts=True)
+        self.surroundings = keys[counts >= (1 if self.elements_only else ENVIRONMENT_COUNT)]
         self.mean, self.spread = mean_and_spread(np.stack([_described(text) for text in rows]))
         return self
 
@@ -86,15 +96,19 @@ class MoleculeEncoder(Encoder):
         limit, cut = self.config.max_nodes, 0
         for _, molecule in parsed:
             cut += molecule.GetNumAtoms() > limit
-            vectors.append(atom_features(molecule)[:limit])
-            ids.append(self._ids(environments(molecule)[:limit]))
+            if not self.elements_only:
+                vectors.append(atom_features(molecule)[:limit])
+            ids.append(self._ids(self._keys(molecule)[:limit]))
             bonds = _bonds(molecule)
             edges.append(bonds[(bonds[:, :2] < limit).all(axis=1)])
         warn_of_cut_rows(cut, len(parsed), limit)
+        number = np.concatenate([np.zeros(0, dtype=np.int32), *ids])
+        described = np.concatenate([np.zeros((0, ATOM_FEATURES), dtype=np.uint8), *vectors])
         return NodeRows(
             offsets=np.cumsum([0] + [len(part) for part in ids]).astype(np.int64),
-            ids=np.concatenate([np.zeros(0, dtype=np.int32), *ids]),
-            vectors=np.concatenate([np.zeros((0, ATOM_FEATURES), dtype=np.uint8), *vectors]),
+            ids=number,
+            values=np.ones(len(number), dtype=np.float32) if self.elements_only else None,
+            vectors=None if self.elements_only else described,
             edges=np.concatenate([np.zeros((0, 3), dtype=np.int32), *edges]),
             edge_offsets=np.cumsum([0] + [len(part) for part in edges]).astype(np.int64),
         )
@@ -107,7 +121,9 @@ class MoleculeEncoder(Encoder):
         morgan = fingerprints([molecule for _, molecule in parsed])
         return np.hstack([morgan, DESCRIBED * np.clip(described, -5, 5)]).astype(np.float32)
 
-    def embedding(self, width: int) -> Atoms:
+    def embedding(self, width: int) -> Embedding:
+        if self.elements_only:
+            return WordVectors(len(self.surroundings) + 1, width)
         return Atoms(len(self.surroundings), width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
@@ -130,6 +146,10 @@ class MoleculeEncoder(Encoder):
             raise DataError("the saved atom surroundings are not in order; the model folder is damaged")
         encoder.mean, encoder.spread = saved_mean_and_spread(arrays, len(descriptors(_molecule("C"))))
         return encoder
+
+    def _keys(self, molecule: Any) -> np.ndarray:
+        """What each atom's own vector is chosen by, int64 (atoms,)."""
+        return atomic_numbers(molecule) if self.elements_only else environments(molecule)
 
     def _ids(self, keys: np.ndarray) -> np.ndarray:
         """1, 2, ... for surroundings seen in training, 0 for others."""

@@ -53,6 +53,11 @@ def atom_features(molecule: Any) -> np.ndarray:
     return features
 
 
+def atomic_numbers(molecule: Any) -> np.ndarray:
+    """int64 (atoms,): the element of each atom."""
+    return np.array([atom.GetAtomicNum() for atom in molecule.GetAtoms()], dtype=np.int64)
+
+
 def environments(molecule: Any) -> np.ndarray:
     """int64 (atoms,): a number for each atom's surroundings, itself with its bonds and neighbours."""
     from rdkit.Chem import rdFingerprintGenerator

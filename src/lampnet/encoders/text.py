@@ -21,25 +21,36 @@ from lampnet.errors import DataError
 
 
 class PositionedWordVectors(WordVectors):
-    """z_j = value_j * W^x[id_j] + a * (sine and cosine of the position); a is learned and starts at 1."""
+    """z_j = value_j * W^x[id_j] + the sine and cosine of the position, as in the paper."""
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
+        z_BSD, present_BS, edge_types = super().forward(batch)
+        return z_BSD + self.position_codes(batch, z_BSD.shape[-1]), present_BS, edge_types
+
+    def position_codes(self, batch: NodeBatch, width: int) -> Tensor:
+        """What is added for the positions, (B, S, D)."""
+        assert batch.positions_BSP is not None
+        return sinusoidal(batch.positions_BSP, width)
+
+    def projected(self, matrices: Sequence[Tensor], nodes: int) -> Embedding | None:
+        return None  # the position is part of the vector
+
+
+class WeightedPositions(PositionedWordVectors):
+    """The same with the positions multiplied by a learned number, which starts at 1."""
 
     def __init__(self, vocabulary: int, width: int) -> None:
         super().__init__(vocabulary, width)
         self.position_weight = nn.Parameter(torch.ones(()))
 
-    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, Tensor | None]:
-        z_BSD, present_BS, edge_types = super().forward(batch)
-        assert batch.positions_BSP is not None
-        return z_BSD + self.position_weight * sinusoidal(batch.positions_BSP, z_BSD.shape[-1]), present_BS, edge_types
+    def position_codes(self, batch: NodeBatch, width: int) -> Tensor:
+        return self.position_weight * super().position_codes(batch, width)
 
     def spectral_start(self, nodes: NodeRows, seed: int) -> None:
         """Singular vectors of the words; positions start small, so that they do not hide the words."""
         super().spectral_start(nodes, seed)
         with torch.no_grad():
             self.position_weight.fill_(0.1)
-
-    def projected(self, matrices: Sequence[Tensor], nodes: int) -> Embedding | None:
-        return None  # the position is part of the vector
 
 
 @dataclass(frozen=True)
@@ -101,7 +112,8 @@ class TextEncoder(Encoder):
         return self.weights.features(parsed.numbers, parsed.offsets)
 
     def embedding(self, width: int) -> WordVectors:
-        kind = PositionedWordVectors if self.config.text_nodes == "sequence" else WordVectors
+        in_order = PositionedWordVectors if self.config.positions == "plain" else WeightedPositions
+        kind = in_order if self.config.text_nodes == "sequence" else WordVectors
         return kind(len(self.tokens.words), width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:

@@ -18,7 +18,8 @@ import json
 import math
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class Run:
     valid_truth            labels (n, L) of the held-out rows: the validation rows, or all labelled rows out-of-fold
     valid_sets, test_sets  label sets, bool (n, L), of a system that predicts them directly
     decisions              decision rules of a system that chooses them itself
+    history                of a network: loss and validation scores of each epoch
     """
 
     valid: np.ndarray
@@ -66,27 +68,30 @@ class Run:
     valid_sets: np.ndarray | None = None
     test_sets: np.ndarray | None = None
     decisions: Decisions | None = None
+    history: list[dict[str, Any]] = field(default_factory=list)
 
 
 def run(
-    name: str,
+    name: str | System,
     material: Material,
     *,
     time_budget: float = 0.0,
     settings: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
     log: Log = lambda sentence: None,
 ) -> dict[str, Any]:
     """Fit a system and score it.
 
-    name         one of `lampnet.experiments.systems.SYSTEMS`
+    name         one of `lampnet.experiments.systems.SYSTEMS`, or a system of the caller's own
     time_budget  seconds of fitting, 0 for no limit; networks keep their best epoch, other methods are unfinished
     settings     dotted settings of LaMP, and of baselines under their names (`mlp.width`)
+    folder       where LaMP keeps its checkpoints; a stopped run that is started again goes on from them
 
     Returns plain data for JSON; `finished` is False, and there are no scores, where time ran out.
     """
-    chosen = system(name)
+    chosen = system(name) if isinstance(name, str) else name
     result: dict[str, Any] = {
-        "system": name,
+        "system": chosen.name,
         "title": chosen.title,
         "dataset": material.name,
         "seed": material.seed,
@@ -96,9 +101,11 @@ def run(
         "time_budget_minutes": round(time_budget / 60, 3),
     }
     log(f"{chosen.title}: fitting")
-    fit = _run_lamp if chosen.is_lamp else _run_baseline
     try:
-        done = fit(chosen, material, time_budget, settings, log)
+        if chosen.is_lamp:
+            done = _run_lamp(chosen, material, time_budget, settings, folder, log)
+        else:
+            done = _run_baseline(chosen, material, time_budget, settings)
     except OutOfTime:
         status = f"did not finish in {in_words(time_budget)}"
         log(f"{chosen.title}: {status}")
@@ -109,6 +116,7 @@ def run(
         "config": json.loads(json.dumps(done.config)),  # tuples become lists, as in the file
         "minutes": {"fit": round(done.fit_seconds / 60, 4), "predict": round(done.predict_seconds / 60, 4)},
         "size": {"weights": done.weights, "bytes": done.bytes},
+        "history": _plain(done.history),
     }
     result |= score(material.truth["test"], done, material.seed)
     log(f"{chosen.title}: example-F1 {result['best']['example_f1']:.3f} in {result['minutes']['fit']:.1f} minutes")
@@ -135,7 +143,12 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
 
 
 def _run_lamp(
-    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, log: Log
+    chosen: System,
+    material: Material,
+    time_budget: float,
+    settings: Mapping[str, Any] | None,
+    folder: Path | None,
+    log: Log,
 ) -> Run:
     from lampnet.pipeline.fit import FitRun, fit
 
@@ -155,7 +168,8 @@ def _run_lamp(
 
     began = time.perf_counter()
     edges = material.edges if config.label_graph in ("tree", "given") else None
-    model = fit(material.labelled, config, label_edges=edges, run=FitRun(callback=log_epoch))
+    in_hand = FitRun(folder=folder, resume=folder is not None, callback=log_epoch)
+    model = fit(material.labelled, config, label_edges=edges, run=in_hand)
     fitted = time.perf_counter()
     test = material.part("test")
     proba = model.proba(test.rows, test.row_edges)
@@ -176,12 +190,11 @@ def _run_lamp(
         config=config.to_json(),
         status=str(model.metadata.get("status", "finished")),
         decisions=model.decisions,
+        history=model.metadata["history"],
     )
 
 
-def _run_baseline(
-    chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None, log: Log
-) -> Run:
+def _run_baseline(chosen: System, material: Material, time_budget: float, settings: Mapping[str, Any] | None) -> Run:
     entry = REGISTRY[chosen.name]
     config = Config.preset("fast")
     given = baseline_settings(chosen.name, settings)
@@ -202,6 +215,7 @@ def _run_baseline(
         began = time.perf_counter()
         model.fit(encoded.train, truth["train"], encoded.valid, truth["valid"])
         valid, valid_truth = model.predict_proba(encoded.valid), truth["valid"]
+        valid_sets = model.predict(encoded.valid) if entry.predicts_sets else None
         tuned_settings = model.tuned_
         if entry.input == "features":
             X, Y = vstack_features([encoded.train, encoded.valid]), np.vstack([truth["train"], truth["valid"]])
@@ -209,13 +223,16 @@ def _run_baseline(
             folds = 1 if material.labelled.serially_correlated else folds_for(len(Y))
             if folds > 1:
                 valid_truth, valid = Y, np.empty(Y.shape, dtype=np.float32)
+                valid_sets = np.zeros(Y.shape, dtype=bool) if entry.predicts_sets else None
                 for rest, part in parts_of(fold_numbers(len(Y), folds, material.seed)):
-                    valid[part] = baseline(chosen.name, **tuned).fit(X[rest], Y[rest]).predict_proba(X[part])
+                    member = baseline(chosen.name, **tuned).fit(X[rest], Y[rest])
+                    valid[part] = member.predict_proba(X[part])
+                    if valid_sets is not None:
+                        valid_sets[part] = member.predict(X[part])
             model = baseline(chosen.name, **tuned).fit(X, Y)
         fitted = time.perf_counter()
         test = model.predict_proba(encoded.test)
         ended = time.perf_counter()
-        valid_sets = model.predict(encoded.valid) if entry.predicts_sets else None
         test_sets = model.predict(encoded.test) if entry.predicts_sets else None
     weights, size = learned_size(model)
     stopped = bool(time_budget) and entry.input == "nodes" and fitted - began >= time_budget
@@ -232,6 +249,7 @@ def _run_baseline(
         status="time budget" if stopped else "finished",
         valid_sets=valid_sets,
         test_sets=test_sets,
+        history=getattr(model, "history_", []),
     )
 
 
@@ -254,11 +272,15 @@ def _arrays(value: Any) -> list[np.ndarray]:
         return [value]
     if sparse.issparse(value):
         return [value.data, value.indices, value.indptr]
+    if is_dataclass(value) and not isinstance(value, type):  # a node of a tree
+        value = list(vars(value).values())
     if isinstance(value, (list, tuple)):
         return [array for item in value for array in _arrays(item)]
-    if hasattr(value, "estimators_"):  # a forest: the splits and the leaf values of its trees
-        trees = [tree.tree_ for tree in value.estimators_]
-        return [part for t in trees for part in (t.value, t.threshold, t.feature, t.children_left, t.children_right)]
+    if hasattr(value, "estimators_"):
+        return _arrays(list(value.estimators_))
+    if hasattr(value, "tree_"):  # scikit-learn's: the splits and the values of the leaves
+        t = value.tree_
+        return [t.value, t.threshold, t.feature, t.children_left, t.children_right]
     if hasattr(value, "parameters"):
         return [parameter.detach().numpy() for parameter in value.parameters()]
     return []
@@ -268,6 +290,8 @@ def _plain(value: Any) -> Any:
     """For JSON, which has no NaN: an undefined score is null. Six digits are more than any test set supports."""
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
     if isinstance(value, (float, np.floating)):
         return round(float(value), 6) if math.isfinite(value) else None
     return int(value) if isinstance(value, np.integer) else value

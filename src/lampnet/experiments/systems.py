@@ -50,18 +50,30 @@ class System:
         return Config.preset(self.preset).updated(changes).updated(lamp_settings(settings))
 
 
-def _variant(features: str, graph: str) -> System:
-    steps = {"emb": 0, "fmp": 2}[features]
+#: The paper's six forms of LaMP: raw input vectors (Emb) or messages among input nodes first (FMP); an edgeless (el),
+#: full (fc) or prior (pr) label graph.
+FORMS: dict[str, str] = {
+    f"{features}-{graph}": f"{'Emb' if features == 'emb' else 'FMP'} + LaMP_{graph}"
+    for features in ("emb", "fmp")
+    for graph in ("el", "fc", "pr")
+}
+
+
+def form_settings(form: str) -> dict[str, Any]:
+    """What makes a form of LaMP: its label graph and the steps among input nodes.
+
+    >>> form_settings("fmp-el")
+    {'label_graph': 'edgeless', 'model.feature_steps': 2}
+    """
+    features, graph = form.split("-")
     kind = {"el": "edgeless", "fc": "full", "pr": PRIOR}[graph]
-    title = f"{'Emb' if features == 'emb' else 'FMP'} + LaMP_{graph}"
-    # One network, as in the paper; lampnet's default is a cross-fitted ensemble of them.
-    changes = {"label_graph": kind, "model.feature_steps": steps, "training.folds": 1}
-    return System(f"{features}-{graph}", title, "fast", changes)
+    return {"label_graph": kind, "model.feature_steps": {"emb": 0, "fmp": 2}[features]}
 
 
 _ALL = (
     *(System(name, entry.title) for name, entry in REGISTRY.items()),
-    *(_variant(features, graph) for features in ("emb", "fmp") for graph in ("el", "fc", "pr")),
+    # One network, as in the paper; lampnet's default is a cross-fitted ensemble of them.
+    *(System(form, title, "fast", form_settings(form) | {"training.folds": 1}) for form, title in FORMS.items()),
     System("lamp-paper-preset", "LaMP, the paper's settings", "paper"),
     System("lamp-paper-form", "LaMP without base learners", "fast", {"model.base_learners": ()}),
     System("lamp", "LaMP (lampnet's default)", "fast"),

@@ -36,16 +36,16 @@ def spectral_start(network: StackedLaMP, nodes: NodeRows, Y_nL: np.ndarray, seed
 
 
 def _label_vectors(network: StackedLaMP, nodes: NodeRows, Y_nL: np.ndarray) -> Tensor:
-    """Mean of each label's training rows, centred, of length sqrt(d)."""
+    """Mean of each label's training rows, centred, as long as random vectors are: sqrt(d), or 1 / sqrt(d)."""
     mean_nD = mean_nodes(network.embedding, nodes)
     mean_nD = torch.nn.functional.normalize(mean_nD - mean_nD.mean(0), dim=1)
     positive = torch.from_numpy((np.nan_to_num(Y_nL) > 0).astype(np.float32))
     centroid = positive.T @ mean_nD / positive.sum(0).clamp(min=1)[:, None]
     centroid = centroid - centroid.mean(0)
-    length = centroid.norm(dim=1, keepdim=True)
     # A label never seen in training keeps the direction of its random vector.
-    centroid = torch.where(length > 1e-6, centroid, network.W_y)
-    vectors: Tensor = torch.nn.functional.normalize(centroid, dim=1) * network.config.width**0.5
+    centroid = torch.where(centroid.norm(dim=1, keepdim=True) > 1e-6, centroid, network.W_y)
+    length = network.config.width ** (0.5 if network.config.label_vectors == "unit" else -0.5)
+    vectors: Tensor = torch.nn.functional.normalize(centroid, dim=1) * length
     return vectors
 
 

@@ -180,7 +180,8 @@ class LaMP(nn.Module):
         self.config, self.n_labels = config, graph.n_labels
         self.embedding = embedding  # W^x
         self.graph = graph  # G_yy
-        self.W_y = nn.Parameter(torch.randn(graph.n_labels, config.width))  # label vectors and readout W^o: one tensor
+        spread = 1.0 if config.label_vectors == "unit" else 1 / config.width
+        self.W_y = nn.Parameter(spread * torch.randn(graph.n_labels, config.width))  # label vectors and W^o: one tensor
         self.xx = nn.ModuleList(blocks.xx(config) for _ in range(config.feature_steps))
         self.xy = nn.ModuleList(MessagePassing(config) for _ in range(config.steps))
         self.yy = nn.ModuleList(blocks.yy(config) for _ in range(config.steps))

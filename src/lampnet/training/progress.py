@@ -20,6 +20,8 @@ class EpochRecord:
     rows_per_second: float
     learning_rate: float
     network: int = 1
+    #: the five metrics of the validation rows, each at the best of the paper's thresholds
+    scores: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass

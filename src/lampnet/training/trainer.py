@@ -117,7 +117,8 @@ class Trainer:
                 break
             if time.monotonic() - self._checkpoint_at > 60 * self.config.checkpoint_minutes:
                 self._checkpoint()
-        score = self._validate()
+        scores = self._validate()
+        score = scores[self.config.metric]
         progress.seconds = seconds_before + time.monotonic() - began
         progress.history.append(
             EpochRecord(
@@ -128,6 +129,7 @@ class Trainer:
                 rows_per_second=(progress.loss_rows - rows_before) / max(1e-9, progress.seconds - seconds_before),
                 learning_rate=self.optimizer.param_groups[0]["lr"],
                 network=progress.network,
+                scores=scores,
             )
         )
         if score > progress.best_score or not self.best:
@@ -233,16 +235,16 @@ class Trainer:
             self._use(self.best)
         return bool(self.best)
 
-    def _validate(self) -> float:
-        """The validation score of the averaged weights, at the best of the paper's thresholds."""
+    def _validate(self) -> dict[str, float]:
+        """The validation scores of the averaged weights, each at the best of the paper's thresholds."""
         live = [p.detach().clone() for p in self.parameters]
         self._use(self._evaluated())
         self.model.eval()
         proba = probabilities(predict_logits(laid_out(self.model, self.valid.n_nodes()), self.valid))
         self._use(live)
         truth = self.valid.truth(np.arange(len(self.valid))).numpy()
-        rule = choose_paper_thresholds(truth, proba)[self.config.metric]
-        return float(METRICS[self.config.metric](truth, rule.apply(proba)))
+        rules = choose_paper_thresholds(truth, proba)
+        return {name: float(METRICS[name](truth, rule.apply(proba))) for name, rule in rules.items()}
 
     def _stop(self, received: list[int]) -> None:
         self.progress.status = "interrupted"

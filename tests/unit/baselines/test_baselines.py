@@ -23,7 +23,10 @@ from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.metrics import example_f1, roc_auc_macro
 
 SMALL: dict[str, dict[str, object]] = {
+    "ecc": {"chains": 3},
+    "fastxml": {"trees": 10},
     "forest": {"trees": 15},
+    "rfmlc45": {"trees": 15},
     "mlp": {"width": 32, "epochs": 8, "learning_rate": 1e-2, "batch_size": 16},
     "seq2seq": {"width": 32, "epochs": 8, "learning_rate": 2e-2, "batch_size": 16},
 }
@@ -76,8 +79,10 @@ def test_constant_and_unknown_labels(name: str) -> None:
     proba = model.predict_proba(as_input(name, X[:10]))
     assert np.isfinite(proba).all()
     if name != "seq2seq":
-        assert (proba[:, 4] < 0.2).all()
-        assert (proba[:, 5] > 0.8).all()
+        # Label sets are learned with unknown labels as absent, and rankings give shares of votes.
+        unsure = 0.3 if name in ("powerset", "rakel", "clr") else 0.0
+        assert (proba[:, 4] < 0.2 + unsure).all()
+        assert (proba[:, 5] > 0.8 - unsure).all()
 
 
 @pytest.mark.parametrize("name", list(REGISTRY))
@@ -93,7 +98,7 @@ def test_repeats_itself_and_leaves_the_global_generator_alone(name: str) -> None
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("name", ["logistic", "svm", "chain", "mlknn", "forest", "constant"])
+@pytest.mark.parametrize("name", [name for name, entry in REGISTRY.items() if entry.input == "features"])
 def test_dense_features_and_one_row(name: str) -> None:
     X, Y = word_rows(80, seed=4)
     model = baseline(name, **SMALL.get(name, {})).fit(X.toarray() * 100 + 7, Y)

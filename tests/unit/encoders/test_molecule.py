@@ -93,3 +93,18 @@ def test_features_are_standard_and_do_not_depend_on_the_spelling(encoder):
     assert np.abs(features[0] - features[2]).max() > 0.1
     np.testing.assert_allclose(np.linalg.norm(features[:, :2048], axis=1), 1, atol=1e-5)
     assert 0 < np.abs(features[:, 2048:]).max() <= 0.25
+
+
+def test_atoms_as_elements_with_plain_bonds():
+    encoder = MoleculeEncoder(InputConfig(atoms="element")).fit(["CC(=O)C", "C#N"])
+    assert encoder.surroundings.tolist() == [6, 7, 8]
+    nodes = encoder.encode(["C#N", "OCF"]).nodes
+    assert nodes.ids.tolist() == [1, 2, 3, 1, 0]  # fluorine was in no training row
+    assert nodes.vectors is None
+    assert encoder.edge_types == 0
+    assert nodes.batch(np.array([0])).edge_types_BSS[0].bool().tolist() == [[False, True], [True, False]]
+    z, present, _ = encoder.embedding(4)(nodes.batch(np.array([0, 1])))
+    assert present.tolist() == [[True, True, False], [True, True, True]]
+    assert torch.equal(z[0, 0], z[1, 1])  # carbon, whatever it is bound to
+    again = MoleculeEncoder.restore(encoder.config, encoder.state(), encoder.arrays())
+    assert again.encode(["OCF"]).nodes.ids.tolist() == [3, 1, 0]

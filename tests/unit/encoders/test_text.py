@@ -151,3 +151,16 @@ def test_forged_merges_are_refused():
             TextEncoder.restore(encoder.config, {**state, "merges": forged}, encoder.arrays())
     with pytest.raises(DataError, match="twice"):
         TextEncoder.restore(encoder.config, {**state, "words": ["a", "a"]}, encoder.arrays())
+
+
+def test_plain_positions_are_added_as_they_are():
+    encoder = encoder_of(text_nodes="sequence", tfidf=False, positions="plain")
+    nodes = encoder.encode(["cat zebra DOG cat"]).nodes
+    embedding = encoder.embedding(6)
+    assert set(embedding.state_dict()) == {"vectors.weight"}  # nothing is learned about positions
+    z, _, _ = embedding(nodes.batch(np.array([0])))
+    for node, position in enumerate((0, 2, 3)):
+        code = [f(position / 10_000 ** (2 * i / 6)) for i in range(3) for f in (math.sin, math.cos)]
+        expected = embedding.vectors.weight[nodes.ids[node]] + torch.tensor(code)
+        assert torch.allclose(z[0, node], expected, atol=1e-6)
+    assert "position_weight" in encoder_of(text_nodes="sequence").embedding(6).state_dict()

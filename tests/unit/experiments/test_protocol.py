@@ -33,6 +33,9 @@ TINY = {
     "seq2seq.width": 16,
     "seq2seq.epochs": 2,
     "forest.trees": 10,
+    "rfmlc45.trees": 10,
+    "fastxml.trees": 5,
+    "ecc.chains": 2,
 }
 KEYS = {"paper", "best", "decisions", "thresholds", "oracle", "ranking", "validation", "minutes", "size", "config"}
 

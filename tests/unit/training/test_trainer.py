@@ -218,3 +218,10 @@ def _stop_at(step: int) -> Any:
             raise KeyboardInterrupt
 
     return hear
+
+
+def test_every_epoch_keeps_its_five_validation_scores() -> None:
+    run = trainer({"training.epochs": 2, "training.metric": "micro_f1"})
+    history = run.run().history
+    assert [set(record.scores) for record in history] == [set(METRICS)] * 2
+    assert [record.scores["micro_f1"] for record in history] == [record.score for record in history]

@@ -1,0 +1,206 @@
+"""The paper's networks alone: its preset, no base learners, one network, the 27 thresholds.
+
+Each run is one data set, form (Emb or FMP; edgeless, full or prior label graph), width, start, lambda and seed, and one
+result file. The weight lambda of the earlier stages' losses is chosen from the paper's four values by the validation
+rows of seed 0; other widths, starts and seeds of the same form then use the chosen one.
+
+>>> Network("bibtex", "fmp-fc").system
+'fmp-fc-d128-random'
+>>> Network("bibtex", "fmp-fc", weight=0.1).lamp().config("cooccurrence").model.dropout
+0.2
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lampnet.errors import ConfigError, LampnetError, did_you_mean
+from lampnet.experiments.material import Material
+from lampnet.experiments.protocol import Log, run
+from lampnet.experiments.reproduce import open_named
+from lampnet.experiments.result_files import Result, file_name, read_results, write_json
+from lampnet.experiments.systems import FORMS, System, form_settings
+
+#: Where the runs are stored, beside the other results.
+FOLDER = "paper"
+#: The values of lambda that the paper chooses from, and the one in use until a form's choice is made.
+WEIGHTS = (0.0, 0.1, 0.2, 0.3)
+UNCHOSEN_WEIGHT = 0.2
+#: What the paper states for single data sets; everything else has a dropout of 0.1, as in the preset.
+DATASET_SETTINGS: dict[str, dict[str, Any]] = {
+    # 23,662 words in the table of data sets; texts are cut to 300 words in the authors' code.
+    "reuters21578": {"model.dropout": 0.2, "input.vocabulary": 23_662, "input.max_nodes": 300},
+    "bibtex": {"model.dropout": 0.2},
+    "sider": {"model.dropout": 0.2},
+}
+#: To convergence: the paper does not say how long it trained.
+CONVERGENCE = {"training.epochs": 300, "training.patience": 15, "training.threads": 1}
+
+
+@dataclass(frozen=True)
+class Network:
+    """One training. `weight` is lambda; None for the value that validation chose for this form."""
+
+    dataset: str
+    form: str
+    width: int = 128
+    start: str = "random"
+    seed: int = 0
+    weight: float | None = None
+
+    @property
+    def system(self) -> str:
+        return f"{self.form}-d{self.width}-{self.start}"
+
+    def path(self, folder: Path) -> Path:
+        """Its result file; the weight must be known."""
+        assert self.weight is not None
+        return folder / file_name(self.dataset, f"{self.system}-lambda{self.weight:g}", self.seed)
+
+    def lamp(self) -> System:
+        """The paper's preset with the settings of this run."""
+        assert self.weight is not None
+        changes = form_settings(self.form) | DATASET_SETTINGS.get(self.dataset, {}) | CONVERGENCE
+        changes |= {
+            "model.width": self.width,
+            "training.start": self.start,
+            "training.intermediate_weight": self.weight,
+        }
+        title = f"{FORMS[self.form]}, d = {self.width}, {self.start} start"
+        return System(self.system, title, "paper", changes)
+
+
+def networks(datasets: Sequence[str] = (), widths: Sequence[int] = ()) -> list[Network]:
+    """All runs in their order, the cheapest first; only of these data sets and widths where some are given.
+
+    >>> [n.form for n in networks(["sider"])[:2]]
+    ['emb-el', 'emb-fc']
+    """
+    for dataset in datasets:
+        if dataset not in SEEDS:
+            raise ConfigError(f"the paper's networks are not run on {dataset!r}; {did_you_mean(dataset, SEEDS)}")
+    wanted = [n for n in _queue() if (not datasets or n.dataset in datasets) and (not widths or n.width in widths)]
+    return list(dict.fromkeys(wanted))
+
+
+#: Each data set with its number of seeds at d = 128, the cheapest first.
+SEEDS = {
+    "emotions": 3,
+    "scene": 3,
+    "mediamill": 3,
+    "sider": 5,
+    "bibtex": 3,
+    "reuters21578": 1,
+    "delicious": 1,
+    "yeast_chipexo": 1,
+}
+#: Where a training takes minutes; the others take hours on one core.
+SMALL = ("emotions", "scene", "mediamill", "sider")
+LARGE = ("bibtex", "reuters21578", "delicious", "yeast_chipexo")
+#: What is trained at d = 512: the simplest form and the full one.
+WIDEST = ("emb-el", "fmp-fc")
+
+
+def _queue() -> Iterable[Network]:
+    """First every form of every data set once, then seeds and weights, then other starts and widths."""
+    yield from (Network("emotions", form, weight=weight) for form in FORMS for weight in WEIGHTS)
+    for dataset in ("scene", "mediamill", "bibtex", "sider", "reuters21578"):
+        yield from (Network(dataset, form, weight=UNCHOSEN_WEIGHT) for form in FORMS)
+    for dataset in (*SMALL, "bibtex"):
+        yield from (Network(dataset, form, seed=seed) for seed in range(1, SEEDS[dataset]) for form in FORMS)
+    for dataset in ("delicious", "yeast_chipexo"):
+        yield from (Network(dataset, form, weight=UNCHOSEN_WEIGHT) for form in FORMS)
+    for dataset in (*SMALL, "bibtex"):
+        yield from (Network(dataset, form, start="spectral") for form in FORMS)
+        yield from (Network(dataset, form, width=256) for form in FORMS)
+    for dataset in ("sider", "bibtex"):
+        yield from (Network(dataset, form, width=512) for form in WIDEST)
+    for dataset in (*SMALL, *LARGE):
+        yield from (Network(dataset, form, weight=weight) for form in FORMS for weight in WEIGHTS)
+    for dataset in LARGE:
+        yield from (Network(dataset, form, start="spectral") for form in FORMS)
+        yield from (Network(dataset, form, width=256) for form in FORMS)
+
+
+def chosen_weight(results: Iterable[Result], dataset: str, form: str) -> float:
+    """Lambda by the validation rows of seed 0, d = 128 and a random start; the usual one where none was tried."""
+    tried = {
+        result["lambda"]: result["validation"]["paper"]["example_f1"]
+        for result in results
+        if result["dataset"] == dataset and result["system"] == Network(dataset, form).system and result["seed"] == 0
+    }
+    return max(tried, key=lambda weight: tried[weight]) if tried else UNCHOSEN_WEIGHT
+
+
+def chosen_results(results: Sequence[Result]) -> list[Result]:
+    """One result for each data set, form, width, start and seed: that of the best validation score."""
+    best: dict[tuple[str, str, int], Result] = {}
+    for result in results:
+        key = result["dataset"], result["system"], result["seed"]
+        if key not in best or _validation(result) > _validation(best[key]):
+            best[key] = result
+    return list(best.values())
+
+
+def _validation(result: Mapping[str, Any]) -> float:
+    return float(result["validation"]["paper"]["example_f1"])
+
+
+def train_all(
+    wanted: Iterable[Network],
+    folder: Path,
+    checkpoints: Path,
+    *,
+    log: Log = lambda sentence: None,
+    settings: Mapping[str, Any] | None = None,
+    open_data: Callable[[str, int], Material] = open_named,
+) -> list[Path]:
+    """Train what has no result yet; a stopped training goes on from its last checkpoint when started again.
+
+    settings  dotted settings that come last, for trials
+
+    Returns the files written now.
+    """
+    written: list[Path] = []
+    opened: tuple[tuple[str, int], Material] | None = None
+    missing_data: set[str] = set()
+    for network in wanted:
+        results = read_results(folder) if folder.is_dir() else []
+        if _is_done(network, folder, results) or network.dataset in missing_data:
+            continue
+        if network.weight is None:
+            network = replace(network, weight=chosen_weight(results, network.dataset, network.form))
+        key = (network.dataset, network.seed)
+        if opened is None or opened[0] != key:
+            try:
+                opened = key, open_data(*key)
+            except LampnetError as problem:
+                missing_data.add(network.dataset)
+                log(f"{network.dataset} is left out: {problem}")
+                continue
+        log(f"{network.dataset}: {network.system}, lambda {network.weight:g}, seed {network.seed}")
+        written.append(_train(network, opened[1], folder, checkpoints, log, settings))
+    return written
+
+
+def _is_done(network: Network, folder: Path, results: Sequence[Result]) -> bool:
+    if network.weight is not None:
+        return network.path(folder).exists()
+    key = (network.dataset, network.system, network.seed)
+    return any((result["dataset"], result["system"], result["seed"]) == key for result in results)
+
+
+def _train(
+    network: Network, material: Material, folder: Path, checkpoints: Path, log: Log, settings: Mapping[str, Any] | None
+) -> Path:
+    path = network.path(folder)
+    state = checkpoints / path.stem
+    result = run(network.lamp(), material, settings=settings, folder=state, log=log)
+    about = {"dataset": network.dataset, "form": network.form, "lambda": network.weight}
+    write_json(path, result | about | {"command": f"lampnet reproduce --paper --dataset {network.dataset}"})
+    shutil.rmtree(state, ignore_errors=True)
+    return path
