@@ -41,8 +41,9 @@ class Baseline(Protocol):
 class Entry:
     """Where a baseline lives and what it takes.
 
-    input          "features": CSR or dense matrix; "nodes": NodeRows
-    predicts_sets  it has `predict(X)`, which gives label sets without a threshold
+    input           "features": CSR or dense matrix; "nodes": NodeRows
+    predicts_sets   it has `predict(X)`, which gives label sets without a threshold
+    reads_in_order  its nodes of a text are the words one after the other, not the set of them
     """
 
     title: str
@@ -50,6 +51,7 @@ class Entry:
     name: str
     input: Literal["features", "nodes"]
     predicts_sets: bool = False
+    reads_in_order: bool = False
 
     def make(self, **settings: Any) -> Any:
         """A new instance; its module is imported only now."""
@@ -79,7 +81,10 @@ REGISTRY: dict[str, Entry] = {
     "rfmlc45": Entry("random forest of ML-C4.5 trees (RFML-C4.5)", "trees", "RFMLC45", "features"),
     "fastxml": Entry("FastXML", "fastxml", "FastXML", "features"),
     "mlp": Entry("Emb + MLP", "mlp", "EmbeddingMLP", "nodes"),
-    "seq2seq": Entry("RNN Seq2Seq", "seq2seq", "Seq2Seq", "nodes", predicts_sets=True),
+    "spen": Entry("SPEN, end to end", "energy_networks", "SPEN", "nodes"),
+    "dvn": Entry("deep value network (DVN)", "energy_networks", "DVN", "nodes"),
+    "gaml": Entry("GAML", "gaml", "GAML", "nodes"),
+    "seq2seq": Entry("RNN Seq2Seq", "seq2seq", "Seq2Seq", "nodes", predicts_sets=True, reads_in_order=True),
 }
 
 

@@ -1,17 +1,24 @@
-"""Shared by the two neural baselines: vectors for nodes, and a plain training loop."""
+"""Shared by the neural baselines: vectors for nodes, a plain training loop, and networks that give probabilities."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lampnet.baselines.rows import check_labels, held_out_tenth
+from lampnet.baselines.tuning import mean_f1
+from lampnet.data.label_priors import label_priors
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.errors import TrainingDiverged
+from lampnet.inference.logits import sorted_batches
+from lampnet.training.loss import lamp_loss
 
 #: width -> a module from NodeBatch to (z_BSD, present_BS, edge types or None), as `Encoder.embedding`
 MakeEmbedding = Callable[[int], nn.Module]
@@ -62,7 +69,7 @@ def shuffled_batches(lengths: np.ndarray, size: int, rng: np.random.Generator) -
 
 
 class Training(Protocol):
-    """The settings of the training loop, which both baselines have as attributes."""
+    """The settings of the training loop, which neural baselines have as attributes."""
 
     epochs: int
     batch_size: int
@@ -115,3 +122,68 @@ def train(
 
 def _copy(network: nn.Module) -> dict[str, Any]:
     return {name: value.detach().clone() for name, value in network.state_dict().items()}
+
+
+@dataclass(eq=False)
+class NodeNetwork(ABC):
+    """A network from nodes to label probabilities; the epoch with the best validation F1 is kept.
+
+    `embedding` makes the nodes' vectors (an encoder's `embedding`); without it, every node id of the training rows gets
+    one vector.
+    """
+
+    tuned_: ClassVar[dict[str, Any]] = {}
+    embedding: MakeEmbedding | None = None
+    width: int = 256
+    dropout: float = 0.2
+    epochs: int = 100
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    patience: int = 8
+    time_budget: float = 0.0
+    seed: int = 0
+
+    @abstractmethod
+    def _build(self, embedding: nn.Module, n_labels: int) -> tuple[nn.Module, Tensor]:
+        """A module from NodeBatch to (B, L), and the parameter that is added to its logits as biases (L,)."""
+
+    def _loss(self, output_BL: Tensor, truth_BL: Tensor) -> Tensor:
+        return lamp_loss([output_BL], truth_BL)
+
+    def _found(self, output_BL: Tensor) -> Tensor:
+        """Probabilities (B, L) of the module's output."""
+        return torch.sigmoid(output_BL)
+
+    def fit(
+        self, X: NodeRows, Y: np.ndarray, X_valid: NodeRows | None = None, Y_valid: np.ndarray | None = None
+    ) -> Self:
+        Y = check_labels(X, Y)
+        self.n_labels_ = Y.shape[1]
+        if X_valid is None or Y_valid is None:
+            learn, tune = held_out_tenth(len(Y), self.seed)
+            X, X_valid, Y, Y_valid = X.take(learn), X.take(tune), Y[learn], Y[tune]
+        valid_rows, valid_Y = X_valid, check_labels(X_valid, Y_valid)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            make: Any = self.embedding or (lambda width: PlainEmbedding(X, width))
+            self.network_, biases = self._build(make(self.width), self.n_labels_)
+            with torch.no_grad():  # no epoch is spent on finding the label priors
+                biases.copy_(torch.logit(torch.from_numpy(label_priors(Y, np.float64))))
+            targets = torch.from_numpy(Y.astype(np.float32))
+
+            def loss_of(index: np.ndarray) -> Tensor:
+                return self._loss(self.network_(X.batch(index)), targets[torch.from_numpy(index)])
+
+            def validate() -> float:
+                return mean_f1(valid_Y, self.predict_proba(valid_rows)) if np.isfinite(valid_Y).any() else 0.0
+
+            self.history_ = train(self.network_, loss_of, validate, X.lengths(), self)
+        return self
+
+    def predict_proba(self, X: NodeRows) -> np.ndarray:
+        self.network_.eval()
+        proba = np.zeros((len(X), self.n_labels_))
+        with torch.inference_mode():
+            for index in sorted_batches(X.lengths(), 256):
+                proba[index] = self._found(self.network_(X.batch(index))).numpy()
+        return proba

@@ -1,14 +1,16 @@
 """RNN Seq2Seq (Nam et al. 2017): encodes the input, then decodes the positive labels one by one until "stop".
 
 A bidirectional GRU over the input nodes, a GRU over the labels decoded so far with attention to the input
-(Luong et al. 2015), labels in the order of their training frequency, beam search when predicting.
+(Luong et al. 2015), labels in the order of their training frequency, beam search when predicting. Texts are read word
+by word; a set of words, which has no order, from frequent to rare ones. Training ends when the example-F1 of the label
+sets that beam search finds for the validation rows no longer rises.
 
 Axes: B rows, S input nodes, T labels of a sequence, K beams, L labels, D width.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,6 +21,7 @@ from lampnet.baselines.node_networks import MakeEmbedding, PlainEmbedding, train
 from lampnet.baselines.rows import check_labels, held_out_tenth
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.errors import ConfigError
+from lampnet.evaluation.metrics import example_f1
 from lampnet.inference.logits import sorted_batches
 
 
@@ -61,6 +64,16 @@ class _Network(nn.Module):
         return torch.log_softmax(self.readout(self.dropout(mixed_BTD)), dim=-1), state
 
 
+def _reading_rank(X: NodeRows) -> np.ndarray | None:
+    """For each node id its place, from frequent to rare, where rows are sets; None where rows have an order."""
+    if X.ids is None or X.positions is not None or X.edges is not None or not len(X.ids):
+        return None
+    counts = np.bincount(X.ids, minlength=int(X.ids.max()) + 2)  # the last: ids that no training row has
+    rank = np.empty(len(counts), dtype=np.int64)
+    rank[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    return rank
+
+
 @dataclass(eq=False)
 class Seq2Seq:
     """`predict` gives the label sets of the best beam; `predict_proba` the beams' shares of each label.
@@ -73,10 +86,10 @@ class Seq2Seq:
     width: int = 256
     dropout: float = 0.3
     beams: int = 5
-    epochs: int = 30
+    epochs: int = 100
     batch_size: int = 32
     learning_rate: float = 1e-3
-    patience: int = 3
+    patience: int = 6
     time_budget: float = 0.0
     seed: int = 0
 
@@ -89,12 +102,12 @@ class Seq2Seq:
         if X_valid is None or Y_valid is None:
             learn, tune = held_out_tenth(len(Y), self.seed)
             X, X_valid, Y, Y_valid = X.take(learn), X.take(tune), Y[learn], Y[tune]
-        valid_rows = X_valid
+        self.reading_rank_ = _reading_rank(X)
+        X, valid_rows, valid_Y = self._in_order(X), X_valid, check_labels(X_valid, Y_valid)
         self.n_labels_ = Y.shape[1]
         #: label indices from frequent to rare
         self.order_ = np.argsort(-np.nansum(Y, axis=0), kind="stable")
         sequences = self._sequences(Y)
-        valid_sequences = self._sequences(check_labels(X_valid, Y_valid))
         self.longest_ = max(len(labels) for labels in sequences)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
@@ -102,11 +115,7 @@ class Seq2Seq:
             self.network_ = _Network(make(self.width), self.width, self.n_labels_, self.dropout)
 
             def validate() -> float:
-                total = sum(
-                    float(self._loss(valid_rows, valid_sequences, index)) * len(index)
-                    for index in sorted_batches(valid_rows.lengths(), 256)
-                )
-                return -total / max(1, len(valid_rows))
+                return example_f1(valid_Y, self.predict(valid_rows))
 
             self.history_ = train(
                 self.network_, lambda index: self._loss(X, sequences, index), validate, X.lengths(), self
@@ -115,12 +124,22 @@ class Seq2Seq:
 
     def predict(self, X: NodeRows) -> np.ndarray:
         """Label sets, bool (n, L), of the most probable beam."""
-        return self._search(X)[0][:, 0]
+        return self._search(self._in_order(X))[0][:, 0]
 
     def predict_proba(self, X: NodeRows) -> np.ndarray:
         """The share of the beams' probability that has each label, float (n, L)."""
-        sets, shares = self._search(X)
+        sets, shares = self._search(self._in_order(X))
         return np.asarray(np.clip(np.einsum("nk,nkl->nl", shares, sets), 0.0, 1.0))
+
+    def _in_order(self, X: NodeRows) -> NodeRows:
+        """The nodes of each row as they are read."""
+        if self.reading_rank_ is None:
+            return X
+        assert X.ids is not None
+        rank = self.reading_rank_[np.minimum(X.ids, len(self.reading_rank_) - 1)]
+        order = np.lexsort((rank, np.repeat(np.arange(len(X)), X.lengths())))
+        values, vectors = (None if part is None else part[order] for part in (X.values, X.vectors))
+        return replace(X, ids=X.ids[order], values=values, vectors=vectors)
 
     def _sequences(self, Y: np.ndarray) -> list[np.ndarray]:
         """The positive labels of each row in the order of frequency, then "stop"."""

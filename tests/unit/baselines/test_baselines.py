@@ -28,6 +28,9 @@ SMALL: dict[str, dict[str, object]] = {
     "forest": {"trees": 15},
     "rfmlc45": {"trees": 15},
     "mlp": {"width": 32, "epochs": 8, "learning_rate": 1e-2, "batch_size": 16},
+    "spen": {"width": 32, "epochs": 8, "learning_rate": 1e-2, "batch_size": 16},
+    "dvn": {"width": 32, "epochs": 15, "learning_rate": 1e-2, "batch_size": 16, "patience": 15},
+    "gaml": {"width": 32, "epochs": 8, "learning_rate": 1e-2, "batch_size": 16},
     "seq2seq": {"width": 32, "epochs": 8, "learning_rate": 2e-2, "batch_size": 16},
 }
 
@@ -74,7 +77,7 @@ def test_constant_and_unknown_labels(name: str) -> None:
     X, Y = word_rows(60, seed=2)
     Y = np.hstack([Y, np.zeros((60, 1)), np.ones((60, 1)), np.full((60, 1), np.nan)])
     Y[np.random.default_rng(0).random(Y.shape) < 0.1] = np.nan
-    settings = SMALL.get(name, {}) | ({"epochs": 2} if name in ("mlp", "seq2seq") else {})
+    settings = SMALL.get(name, {}) | ({"epochs": 2} if REGISTRY[name].input == "nodes" else {})
     model = baseline(name, **settings).fit(as_input(name, X), Y)
     proba = model.predict_proba(as_input(name, X[:10]))
     assert np.isfinite(proba).all()
@@ -88,7 +91,7 @@ def test_constant_and_unknown_labels(name: str) -> None:
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_repeats_itself_and_leaves_the_global_generator_alone(name: str) -> None:
     X, Y = word_rows(50, seed=3)
-    settings = SMALL.get(name, {}) | ({"epochs": 2} if name in ("mlp", "seq2seq") else {})
+    settings = SMALL.get(name, {}) | ({"epochs": 2} if REGISTRY[name].input == "nodes" else {})
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
@@ -217,7 +220,7 @@ def test_beam_search_against_every_sequence(decoder: tuple[Seq2Seq, NodeRows, np
     stop, start = 4, 5
     row = np.array([3])
     with torch.inference_mode():
-        memory, present, state = model.network_.encode(nodes.batch(row))
+        memory, present, state = model.network_.encode(model._in_order(nodes).batch(row))
         scored = []
         for size in range(min(4, model.longest_) + 1):
             for labels in permutations(range(4), size):
@@ -265,3 +268,45 @@ def test_mistakes_are_named() -> None:
         baseline("logistic").fit(X, Y + 1)
     with pytest.raises(DataError, match="NaN or infinite"):
         baseline("logistic").fit(np.full((5, 2), np.nan), Y)
+
+
+def texts_in_order(n: int, seed: int) -> tuple[NodeRows, np.ndarray]:
+    """Two words and filling: label 0 where word 0 comes before word 1, else label 1. As sets all rows are alike."""
+    rng = np.random.default_rng(seed)
+    first = rng.random(n) < 0.5
+    words = np.where(first[:, None], [0, 2, 1, 3], [1, 2, 0, 3])
+    offsets, positions = 4 * np.arange(n + 1), np.tile(np.arange(4), n)[:, None].astype(np.int32)
+    ids, values = words.ravel().astype(np.int32), np.ones(4 * n, dtype=np.float32)
+    return NodeRows(offsets=offsets, ids=ids, values=values, positions=positions), np.stack([first, ~first], 1) * 1.0
+
+
+def test_seq2seq_reads_words_in_their_order() -> None:
+    X, Y = texts_in_order(200, seed=0)
+    new_X, new_Y = texts_in_order(50, seed=1)
+    settings = {"width": 16, "epochs": 12, "learning_rate": 1e-2, "patience": 12, "dropout": 0.0}
+    model = Seq2Seq(**settings).fit(X, Y, new_X, new_Y)
+    np.testing.assert_array_equal(model.predict(new_X), new_Y)
+    as_sets = NodeRows(offsets=X.offsets, ids=X.ids, values=X.values)
+    assert model._in_order(X) is X
+    shuffled = Seq2Seq(**settings | {"epochs": 1}).fit(as_sets, Y)._in_order(as_sets)
+    assert shuffled.ids.reshape(-1, 4).tolist() == [[0, 1, 2, 3]] * 200  # equally frequent: by number
+
+
+def test_seq2seq_reads_sets_from_frequent_to_rare_words() -> None:
+    rows = NodeRows.from_csr(sparse.csr_matrix([[1.0, 0, 2, 3], [0, 0, 1, 0], [0, 0, 4, 5]]))
+    model = Seq2Seq(width=4, epochs=1).fit(rows, np.ones((3, 1)), rows, np.ones((3, 1)))
+    read = model._in_order(rows)
+    assert [read.ids_of(row).tolist() for row in range(3)] == [[2, 3, 0], [2], [2, 3]]
+    assert read.values.tolist() == [2, 3, 1, 1, 4, 5]
+    unseen = NodeRows.from_csr(sparse.csr_matrix([[1.0, 0, 1, 0, 1]]))
+    assert model._in_order(unseen).ids.tolist() == [2, 0, 4]
+
+
+def test_seq2seq_keeps_the_epoch_whose_searched_sets_are_best() -> None:
+    X, Y = word_rows(120, seed=0)
+    valid_X, valid_Y = word_rows(60, seed=1)
+    rows, valid_rows = NodeRows.from_csr(X), NodeRows.from_csr(valid_X)
+    model = Seq2Seq(width=16, epochs=6, learning_rate=2e-2, patience=6).fit(rows, Y, valid_rows, valid_Y)
+    assert len(model.history_) == 6
+    best = max(epoch["validation"] for epoch in model.history_)
+    assert example_f1(valid_Y, model.predict(valid_rows)) == pytest.approx(best)

@@ -30,6 +30,12 @@ TINY = {
     "training.threads": 1,
     "mlp.width": 16,
     "mlp.epochs": 2,
+    "spen.width": 16,
+    "spen.epochs": 2,
+    "dvn.width": 16,
+    "dvn.epochs": 2,
+    "gaml.width": 16,
+    "gaml.epochs": 2,
     "seq2seq.width": 16,
     "seq2seq.epochs": 2,
     "forest.trees": 10,
@@ -209,3 +215,14 @@ def test_comparison_of_unfinished_methods_only() -> None:
 
 def test_systems_are_taken_once_in_order() -> None:
     assert [s.name for s in chosen_systems(["svm,constant", "svm"])] == ["svm", "constant"]
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("seq2seq", "sequence"), ("mlp", "set")])
+def test_only_a_method_that_reads_in_order_gets_words_in_order(name: str, nodes: str) -> None:
+    texts = ["red fox red sea", "blue sea", "red sky", "blue fox sky"] * 10
+    labels = sparse.csr_matrix([[1.0, 0], [0, 1], [1, 0], [0, 1]] * 10)
+    data = Dataset(name="texts", kind="text", rows=texts, labels=labels, label_names=("a", "b"))
+    material = Material("texts", Splits(train=data), seed=0)
+    assert len(run(name, material, settings=TINY)["history"]) == 2
+    ((_, config),) = material._encoded
+    assert config.text_nodes == nodes
