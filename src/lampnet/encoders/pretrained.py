@@ -190,6 +190,8 @@ class PretrainedEncoder(Encoder):
                 raise _unusable(folder, problem) from None
             if not tokenizer.is_fast:
                 raise DataError(f"{folder}: its tokenizer has no tokenizer.json; give a folder that has one")
+            # The first call sets the tokenizer's truncation; in other threads that would fail while one is encoding.
+            tokenizer(["."], truncation=True, max_length=_longest(tokenizer, self._settings, self.config.max_nodes))
             self._tokenizer = tokenizer
         return self._tokenizer
 
@@ -197,14 +199,18 @@ class PretrainedEncoder(Encoder):
         return int(self._settings.hidden_size)
 
     def _longest(self) -> int:
-        """Tokens a text may have: what the settings, the tokenizer and the position vectors allow."""
-        limits = [self.config.max_nodes, int(min(self._tokenizer.model_max_length, 1_000_000))]
-        positions = getattr(self._settings, "max_position_embeddings", None)
-        if isinstance(positions, int) and positions > 2:
-            # RoBERTa and its kin start counting positions after the padding token.
-            padding = getattr(self._settings, "pad_token_id", 0) or 0
-            limits.append(positions - (padding + 1 if "roberta" in str(self._settings.model_type) else 0))
-        return max(3, min(limits))
+        return _longest(self._open(), self._settings, self.config.max_nodes)
+
+
+def _longest(tokenizer: Any, settings: Any, max_nodes: int) -> int:
+    """Tokens a text may have: what the settings, the tokenizer and the position vectors allow."""
+    limits = [max_nodes, int(min(tokenizer.model_max_length, 1_000_000))]
+    positions = getattr(settings, "max_position_embeddings", None)
+    if isinstance(positions, int) and positions > 2:
+        # RoBERTa and its kin start counting positions after the padding token.
+        padding = getattr(settings, "pad_token_id", 0) or 0
+        limits.append(positions - (padding + 1 if "roberta" in str(settings.model_type) else 0))
+    return max(3, min(limits))
 
 
 def _unusable(folder: str, problem: Exception) -> DataError:

@@ -31,7 +31,10 @@ from lampnet.model.kernels.prediction_layout import laid_out
 from lampnet.model.kernels.swap import plain
 from lampnet.model.lamp import Output
 from lampnet.model.stacked import StackedLaMP
+from lampnet.runtime.forks import ForkSafeLock
 
+#: twenty threads that predict first with a model would lay it out twenty times
+_LAYING_OUT = ForkSafeLock()
 LAYOUTS = {"float32": laid_out, "int8": quantised}
 
 
@@ -157,10 +160,21 @@ class _Layouts:
 
     def suited_to(self, n_nodes: int) -> Ensemble:
         """The ensemble for this many nodes."""
-        if self._few is not None and n_nodes <= self._few[0]:
-            return self._few[1]
-        if self._many is not None and n_nodes >= self._many[0]:
-            return self._many[1]
+        found = self._found(n_nodes)
+        if found is None:
+            with _LAYING_OUT.held():
+                found = self._found(n_nodes)
+                if found is None:
+                    found = self._made(n_nodes)
+        return found
+
+    def _found(self, n_nodes: int) -> Ensemble | None:
+        few, many = self._few, self._many  # other threads may replace them
+        if few is not None and n_nodes <= few[0]:
+            return few[1]
+        return many[1] if many is not None and n_nodes >= many[0] else None
+
+    def _made(self, n_nodes: int) -> Ensemble:
         made = self.network.with_members(lambda member: self.lay_out(member, n_nodes))
         if made.networks[0].embedding is self.network.networks[0].embedding:
             self._few = (n_nodes, made)

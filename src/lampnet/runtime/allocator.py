@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from lampnet.runtime.forks import ForkSafeLock
 
 # From malloc.h: what is freed at the end of the heap beyond the first goes back; arrays above the second never stay.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEPT_BYTES, LARGEST_BYTES = 2**30, 2**25
 DEFAULT_BYTES = 2**17  # glibc's own setting of both
 
-_lock = threading.Lock()
+_lock = ForkSafeLock()
 _users = 0
 
 
@@ -38,13 +39,13 @@ def kept_memory() -> Iterator[None]:
     if allocator is None:
         yield
         return
-    with _lock:
+    with _lock.held():
         _users += 1
         keep_memory()
     try:
         yield
     finally:
-        with _lock:
+        with _lock.held():
             _users -= 1
             if not _users:
                 _set(allocator, DEFAULT_BYTES, DEFAULT_BYTES)

@@ -7,7 +7,6 @@ softmax, layer norms, residual sums, base logits and readout stay in float32.
 from __future__ import annotations
 
 import time
-import warnings
 from typing import Any
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor, nn
 from lampnet.errors import ConfigError
 from lampnet.model.kernels.prediction_layout import PredictionMessagePassing, laid_out
 from lampnet.model.kernels.swap import Network
+from lampnet.runtime.torch_state import announced_once
 
 #: int8 is refused unless its products are at least this much faster than those of float32
 WORTH_IT = 1.15
@@ -27,13 +27,9 @@ class Int8Linear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> None:
         super().__init__()
-        weight = weight.detach().float()
-        scales = (weight.abs().amax(1) / 127).clamp(min=1e-12).double()
-        zeros = torch.zeros(len(weight), dtype=torch.long)
-        with warnings.catch_warnings():
-            # Torch will move its int8 tensors elsewhere one day; until then this is where they are.
-            warnings.filterwarnings("ignore", message=".*quantized tensor creation", category=UserWarning)
-            integers = torch.quantize_per_channel(weight, scales, zeros, 0, torch.qint8)
+        # Torch will move its int8 tensors elsewhere one day; until then this is where they are.
+        announced_once("int8", lambda: _as_int8(torch.eye(1)))
+        integers = _as_int8(weight.detach().float())
         self.packed = torch.ops.quantized.linear_prepack(integers, None if bias is None else bias.detach().float())
         ops: Any = torch.ops.quantized
         self._product = ops.linear_relu_dynamic if relu else ops.linear_dynamic
@@ -42,6 +38,11 @@ class Int8Linear(nn.Module):
         # Seven bits for activations: eight could overflow the 16-bit sums of AVX2.
         result: Tensor = self._product(x, self.packed, True)
         return result
+
+
+def _as_int8(weight: Tensor) -> Tensor:
+    scales = (weight.abs().amax(1) / 127).clamp(min=1e-12).double()
+    return torch.quantize_per_channel(weight, scales, torch.zeros(len(weight), dtype=torch.long), 0, torch.qint8)
 
 
 class Int8MessagePassing(PredictionMessagePassing):
