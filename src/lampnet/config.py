@@ -1,6 +1,7 @@
 """Every setting of a run: frozen, keyword-only, checked when made, saved with the model.
 
-`Config.preset("fast")` is the default; `Config.preset("paper")` follows the paper's text (docs/paper-preset.md).
+`Config.preset("fast")` is the default; `quick` stops after the stack of the base learners, `paper` follows the
+paper's text (docs/paper-preset.md).
 Single settings are changed by dotted names, as on the command line:
 
 >>> Config.preset("fast").updated({"model.width": 256}).model.width
@@ -67,8 +68,10 @@ class InputConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelConfig:
-    """The network of the paper."""
+    """The network of the paper, and what it starts from."""
 
+    #: whether a network is trained to correct the base learners; false stops after the stack (preset quick)
+    network: bool = True
     #: d, the width of every node's state
     width: int = 128
     #: K, attention heads; must divide the width
@@ -110,6 +113,8 @@ class ModelConfig:
                 f"model.width={self.width} cannot be shared by model.heads={self.heads}; "
                 "choose a width that is a multiple of the heads"
             )
+        if not self.network and not self.base_learners:
+            raise ConfigError("model.network=false with model.base_learners=none leaves no model; give one of them")
         for name in self.base_learners if self.base_learners != ("auto",) else ():
             if name not in BASE_LEARNERS:
                 raise ConfigError(f"model.base_learners: {name!r} is not known; {did_you_mean(name, BASE_LEARNERS)}")
@@ -146,6 +151,8 @@ class TrainingConfig:
     metric: Literal["example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy"] = "example_f1"
     #: "spectral" starts vectors and attention from the training matrix; "random" as in the paper
     start: Literal["spectral", "random"] = "spectral"
+    #: "better" keeps a network only where it scores better out-of-fold than the stack of the base learners
+    keep_network: Literal["better", "always"] = "better"
     #: once every choice is made, fit the base learners again on training and validation rows together
     refit_base_learners: bool = True
     seed: int = 0
@@ -195,7 +202,7 @@ class Config:
 
     @classmethod
     def preset(cls, name: str) -> Config:
-        """The settings called `fast` (the default) or `paper`."""
+        """The settings called `fast` (the default), `quick` (base learners only) or `paper`."""
         if name not in PRESETS:
             raise ConfigError(f"there is no preset {name!r}; {did_you_mean(name, PRESETS)}")
         return PRESETS[name]
@@ -331,6 +338,11 @@ def _probability(config: Any, *names: str) -> None:
 PRESETS: dict[str, Config] = {
     "fast": Config(
         model=ModelConfig(base_learners=("auto",), shortlist=-1),
+        training=TrainingConfig(folds=0, epochs=0),
+    ),
+    "quick": Config(
+        preset_name="quick",
+        model=ModelConfig(network=False, base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0),
     ),
     "paper": Config(

@@ -27,7 +27,8 @@ from lampnet.evaluation.rules import Rule, TopK
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.saved_estimator import SavedEstimator
-from lampnet.pipeline.fit import FitRun, fit
+from lampnet.pipeline.control import FitRun
+from lampnet.pipeline.fit import fit
 from lampnet.pipeline.run import feature_steps
 from lampnet.runtime import distributed
 from lampnet.runtime.durations import seconds_of
@@ -44,7 +45,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    preset : {"fast", "paper"}
+    preset : {"fast", "quick", "paper"}
+        "quick" stops after the stack of the base learners.
     label_graph : {"full", "edgeless", "cooccurrence"}, a file of edges, or int array (E, 2)
         Which labels exchange messages.
     features : {"embed", "message-passing"}, optional
@@ -57,7 +59,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional
-        Seconds, or text such as "10m", after which training ends with its best epoch.
+        Seconds, or text such as "10m", that the whole fit may take.
     input_kind : str
         wordset, text, vector, columns, dna, molecule, image; "auto" recognises all but SMILES: sparse matrices are
         word sets, lists of strings texts (or DNA windows or picture files), lists of arrays pictures, DataFrames
@@ -328,4 +330,6 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _report(self, event: str, progress: Progress) -> None:
         if self.verbose and event == "epoch":
             record = progress.history[-1]
-            print(f"epoch {record.epoch + 1}: loss {record.loss:.4f}, {self.metric} {record.score:.4f}")
+            which = f"network {progress.network}/{progress.networks}  " if progress.networks > 1 else ""
+            loss = "the base learners" if record.epoch < 0 else f"loss {record.loss:.4f}"
+            print(f"{which}epoch {record.epoch + 1}: {loss}, {self.metric} {record.score:.4f}")

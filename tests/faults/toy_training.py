@@ -40,6 +40,7 @@ SMALL = {
     "training.threads": 1,
     "training.patience": 0,
     "training.checkpoint_minutes": 0,  # after every step
+    "training.keep_network": "always",
 }
 
 

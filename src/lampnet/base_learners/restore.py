@@ -25,6 +25,8 @@ def restore_stack(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labe
     _require_floats("centre", stack.centre, (n_labels, len(names)))
     _require_floats("spread", stack.spread, (len(names),))
     _require(bool((stack.spread > 0).all()), "spread must be positive")
+    _require_floats("weights", stack.weights.weights_LK, (n_labels, len(names)))
+    _require_floats("bias", stack.weights.bias_L, (n_labels,))
     for learner in stack.learners:
         if isinstance(learner, LinearLearner):
             _require_floats("linear.weights", learner.weights, (None, n_labels))

@@ -17,6 +17,13 @@ from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import QUIET, BaseLearner, Features, FitContext, OnProgress, no_progress, part_of
+from lampnet.base_learners.stacking_weights import (
+    CrossFittedWeights,
+    StackingWeights,
+    choose_pull,
+    cross_fit_weights,
+    fit_weights,
+)
 from lampnet.errors import ModelFolderError
 
 
@@ -49,6 +56,7 @@ class Stack:
         self.learners: list[BaseLearner] = [LEARNERS[name]() for name in self.names]
         self.centre = np.zeros((0, len(self.names)), dtype=np.float32)
         self.spread = np.ones(len(self.names), dtype=np.float32)
+        self.weights = StackingWeights(np.zeros((0, len(self.names)), np.float32), np.zeros(0, np.float32))
 
     def fit(
         self,
@@ -60,7 +68,7 @@ class Stack:
         on_fitted: OnFitted | None = None,
         fitted: Mapping[str, FittedLearner] = MappingProxyType({}),
     ) -> np.ndarray:
-        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K).
+        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K). All learners weigh the same.
 
         on_fitted  called after each learner with its name, the learner and its out-of-fold logits (n, L), not scaled
         fitted     what an earlier fit on the same rows handed to `on_fitted`: these learners are not fitted again
@@ -78,7 +86,21 @@ class Stack:
         logits = np.stack(columns, axis=-1)
         self.centre = logits.mean(axis=0)
         self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
+        self.weights = StackingWeights.equal(Y_nL.shape[1], len(self.names))
         return self._scaled(logits)
+
+    def fit_weights(self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray) -> CrossFittedWeights:
+        """Fit the stacking weights on out-of-fold logits, and for each fold on the others."""
+        fitted = cross_fit_weights(base_logits_nLK, Y_nL, fold_n)
+        self.weights = fitted.weights
+        return fitted
+
+    def choose_and_fit_weights(
+        self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray
+    ) -> StackingWeights:
+        """Fit the stacking weights on out-of-fold logits, where other rows are held out to score them."""
+        self.weights = fit_weights(base_logits_nLK, Y_nL, choose_pull(base_logits_nLK, Y_nL, fold_n))
+        return self.weights
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         """Fit again on more rows, once every choice is made; the scale stays the one the network was trained with."""
@@ -105,6 +127,7 @@ class Stack:
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything learned, by name, for the model folder."""
         named = {"centre": self.centre, "spread": self.spread}
+        named |= {"weights": self.weights.weights_LK, "bias": self.weights.bias_L}
         for name, learner in zip(self.names, self.learners, strict=True):
             named.update({f"{name}.{key}": value for key, value in learner.arrays().items()})
         return named
@@ -115,6 +138,7 @@ class Stack:
         stack = cls(names)
         try:
             stack.centre, stack.spread = arrays["centre"], arrays["spread"]
+            stack.weights = StackingWeights(arrays["weights"], arrays["bias"])
             for name, learner in zip(stack.names, stack.learners, strict=True):
                 own = {k.partition(".")[2]: v for k, v in arrays.items() if k.startswith(name + ".")}
                 learner.restore(own)

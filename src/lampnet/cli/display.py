@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -23,11 +24,21 @@ class TrainingDisplay:
     """
 
     def __init__(self, config: TrainingConfig, quiet: bool = False) -> None:
-        self.config, self.quiet = config, quiet
+        self.config, self.quiet, self._began = config, quiet, time.monotonic()
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._network, self._steps_here = 0, 0
-        self._seconds_before: float | None = None
+        #: of each network that is being trained: the steps seen here, and its seconds before the first of them
+        self._steps: dict[int, int] = {}
+        self._before: dict[int, float] = {}
         self._live: Live | None = None
+        self._shown: Progress | None = None
+        self._phase, self._phase_share, self._phase_began, self._phase_from = "", 0.0, 0.0, 0.0
+        self._phases = Progress(
+            TextColumn("{task.fields[doing]}"),
+            BarColumn(),
+            TextColumn("{task.percentage:>3.0f}%  {task.fields[left]}"),
+            console=self.console,
+        )
+        self._phase_task = self._phases.add_task("", doing="", left="")
         self._bar = Progress(
             TextColumn("{task.fields[which]}epoch {task.fields[epoch]}/{task.fields[epochs]}"),
             BarColumn(),
@@ -55,6 +66,33 @@ class TrainingDisplay:
         if not self.quiet:
             self.console.print(sentence, markup=False)
 
+    def phase(self, share: float, doing: str) -> None:
+        """Progress outside the networks: encoding, base learners, decisions."""
+        now = time.monotonic()
+        if doing.partition(":")[0] != self._phase.partition(":")[0] or share < self._phase_share:
+            self._phase_began, self._phase_from = now, share
+        self._phase, self._phase_share = doing, share
+        if self.quiet or not self.console.is_terminal:
+            return
+        done = share - self._phase_from
+        left = (now - self._phase_began) / done * (1 - share) if done > 0.02 else None
+        self._show(self._phases)
+        self._phases.update(
+            self._phase_task,
+            total=1.0,
+            completed=share,
+            doing=doing,
+            left="" if left is None else f"about {duration(left)} left",
+        )
+
+    def _show(self, bar: Progress) -> None:
+        """One live bar at a time."""
+        if self._live is not None and self._shown is not bar:
+            self._end_live()
+        if self._live is None:
+            self._live, self._shown = Live(bar, console=self.console, refresh_per_second=4, transient=True), bar
+            self._live.start()
+
     def warn(self, sentence: str) -> None:
         """A message that is shown even when quiet."""
         self._end_live()
@@ -74,16 +112,13 @@ class TrainingDisplay:
             self.warn("warning: the loss was not finite; back to the last checkpoint with half the learning rate")
 
     def _step(self, progress: Any) -> None:
-        self._steps_here += 1
-        if self._seconds_before is None or progress.network != self._network:
-            self._network, self._steps_here = progress.network, 1
-            self._seconds_before = progress.seconds
+        if progress.network not in self._before:
+            self._steps[progress.network], self._before[progress.network] = 0, progress.seconds
             return
+        self._steps[progress.network] += 1
         if self.quiet or not self.console.is_terminal:
             return
-        if self._live is None:
-            self._live = Live(self._bar, console=self.console, refresh_per_second=4, transient=True)
-            self._live.start()
+        self._show(self._bar)
         self._bar.update(
             self._task,
             total=max(1, progress.batches),
@@ -98,20 +133,23 @@ class TrainingDisplay:
         )
 
     def _speed(self, progress: Any) -> float:
-        seconds = progress.seconds - (self._seconds_before or 0.0)
-        return float(self._steps_here * self.config.batch_size / max(1e-9, seconds))
+        seconds = progress.seconds - self._before[progress.network]
+        return float(self._steps[progress.network] * self.config.batch_size / max(1e-9, seconds))
 
     def _left(self, progress: Any) -> str:
-        seconds = (progress.seconds - (self._seconds_before or 0.0)) / max(1, self._steps_here)
+        seconds = (progress.seconds - self._before[progress.network]) / max(1, self._steps[progress.network])
         steps = (progress.epochs - progress.epoch) * progress.batches - progress.batch
         steps += (progress.networks - progress.network) * progress.epochs * progress.batches
         left = seconds * max(0, steps)
         if self.config.time_budget:
-            left = min(left, max(0.0, self.config.time_budget - progress.seconds))
+            left = min(left, max(0.0, self.config.time_budget - (time.monotonic() - self._began)))
         return f"at most {duration(left)} left"
 
     def _epoch(self, progress: Any) -> None:
         record = progress.history[-1]
+        if record.epoch < 0:
+            self.log(f"{_which(progress)}start: the base learners' {self.config.metric} {record.score:.4f}")
+            return
         best = "  (best)" if progress.best_epoch == record.epoch else ""
         self.log(
             f"{_which(progress)}epoch {record.epoch + 1:>3}/{progress.epochs}  loss {record.loss:.4f}  "

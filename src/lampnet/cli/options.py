@@ -44,7 +44,7 @@ OnBadRow = Annotated[
 Split = Annotated[
     str, typer.Option("--split", metavar="train|valid|test", help="Which part of a data set or a folder.")
 ]
-Preset = Annotated[str, typer.Option("--preset", metavar="fast|paper", help="Which settings to start from.")]
+Preset = Annotated[str, typer.Option("--preset", metavar="fast|quick|paper", help="Which settings to start from.")]
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as model.width=256.")
 ]

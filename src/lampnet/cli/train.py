@@ -86,9 +86,9 @@ def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
-            outcome = train_into(asked, out, how, display.event, display.log)
+            outcome = train_into(asked, out, how, display.event, display.log, display.phase)
         except Stopped as stopped:
-            kept = "the best model so far is saved" if stopped.model is not None else "no epoch was finished yet"
+            kept = "the best model so far is saved" if stopped.model is not None else "nothing was learned yet"
             if team.leads:
                 again = shlex.join(["lampnet", "train", "--out", str(out), "--resume"])
                 display.warn(f"stopped in epoch {stopped.progress.epoch + 1}; {kept}; continue with: {again}")

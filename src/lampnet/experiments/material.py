@@ -15,7 +15,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.encoders import make_encoder
 from lampnet.errors import LampnetError
-from lampnet.pipeline.fit import check_training_rows
+from lampnet.pipeline.plan import check_training_rows
 from lampnet.readers.sources import Source, prior_graph
 
 TEST_FRACTION = 0.1

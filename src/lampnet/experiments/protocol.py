@@ -152,7 +152,8 @@ def _run_lamp(
     folder: Path | None,
     log: Log,
 ) -> Run:
-    from lampnet.pipeline.fit import FitRun, fit
+    from lampnet.pipeline.control import FitRun
+    from lampnet.pipeline.fit import fit
 
     config = chosen.config(material.prior_graph, settings)
     time_budget = time_budget or config.training.time_budget
@@ -178,7 +179,7 @@ def _run_lamp(
     ended = time.perf_counter()
     assert model.valid_proba is not None
     assert model.valid_truth is not None
-    learned = [p.detach().numpy() for p in model.network.parameters()]
+    learned = [] if model.network is None else [p.detach().numpy() for p in model.network.parameters()]
     if model.stack is not None:
         learned += list(model.stack.arrays().values())
     return Run(

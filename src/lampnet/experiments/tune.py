@@ -25,7 +25,8 @@ from lampnet.evaluation.metrics import METRICS, ranking_metrics
 from lampnet.experiments.protocol import Log
 from lampnet.experiments.result_files import write_json
 from lampnet.experiments.time_limit import stoppable
-from lampnet.pipeline.fit import FitRun, fit
+from lampnet.pipeline.control import FitRun
+from lampnet.pipeline.fit import fit
 from lampnet.runtime.signals import signals_collected
 from lampnet.training.progress import Progress, Stopped
 

@@ -115,7 +115,7 @@ def measure_predicted(
     node_effects: list[tuple[float, float]] = []
     label_effects: list[tuple[float, float]] = []
     all_cut: list[float] = []
-    edgeless = predicted.model.network.graph.kind == "edgeless"
+    edgeless = predicted.model.trained_network().graph.kind == "edgeless"
     for row in rows.tolist():
         case = _Case.of(predicted, row, chosen[row])
         if not len(case.labels):
@@ -279,7 +279,7 @@ def _with_bias(network: StackedLaMP, bias_C1MM: Tensor) -> StackedLaMP:
 def _copies(predicted: PredictedRows, row: int, count: int, change: Callable[[StackedLaMP], StackedLaMP]) -> np.ndarray:
     """Probabilities (C, L) of copies of a row by a changed copy of the ensemble, which shares its weights."""
     examples, rows = predicted.examples, np.full(count, row)
-    network = predicted.model.network.with_members(change)
+    network = predicted.model.trained_network().with_members(change)
     with torch.inference_mode():
         output = network(examples.nodes.batch(rows), examples.label_input(rows), return_attention=True)
     return probabilities(output.stages[-1].float().numpy())

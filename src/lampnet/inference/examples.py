@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from lampnet.base_learners.stacking_weights import StackingWeights
 from lampnet.encoders.base import EncodedRows
 from lampnet.encoders.nodes import NodeRows
 from lampnet.model.lamp import LabelInput
@@ -24,12 +25,14 @@ class Examples:
     nodes          the rows as nodes
     targets        (n, L) float32, dense, sparse or mapped, NaN = unknown; None where labels are not known
     base_logits    (n, L, K) float32; None for a model without base learners
+    weights        the stacking weights; None likewise
     stored_digest  the digest, where it was computed when the rows were prepared
     """
 
     nodes: NodeRows
     targets: Any = None
     base_logits: Any = None
+    weights: StackingWeights | None = None
     stored_digest: str = ""
 
     def __len__(self) -> int:
@@ -43,7 +46,13 @@ class Examples:
         """What the network is given about the labels of these rows."""
         if self.base_logits is None:
             return LabelInput()
-        return LabelInput(torch.from_numpy(np.ascontiguousarray(self.base_logits[rows])))
+        assert self.weights is not None
+        base_logits = np.ascontiguousarray(self.base_logits[rows])
+        return LabelInput(torch.from_numpy(base_logits), torch.from_numpy(self.weights.stacked(base_logits)))
+
+    def stacked(self) -> np.ndarray | None:
+        """The base logits of all rows under the stacking weights, float32 (n, L); None without base learners."""
+        return None if self.weights is None else self.weights.stacked(self.base_logits)
 
     def truth(self, rows: np.ndarray) -> torch.Tensor:
         """targets_BL of these rows."""
@@ -60,6 +69,7 @@ class Examples:
             nodes=self.nodes.take(rows),
             targets=None if self.targets is None else self.truth(rows).numpy(),
             base_logits=None if self.base_logits is None else self.base_logits[rows],
+            weights=self.weights,
         )
 
     @classmethod
@@ -71,6 +81,7 @@ class Examples:
             nodes=NodeRows.joined([part.nodes for part in parts]),
             targets=np.concatenate([part.all_targets() for part in parts]),
             base_logits=None if parts[0].base_logits is None else np.concatenate([part.base_logits for part in parts]),
+            weights=parts[0].weights,
         )
 
     def digest(self) -> str:
@@ -88,9 +99,13 @@ class Examples:
         return digest.hexdigest()
 
 
-def examples_of_views(encoded: EncodedRows, targets: Any, base_logits: np.ndarray | None) -> list[Examples]:
+def examples_of_views(
+    encoded: EncodedRows, targets: Any, base_logits: np.ndarray | None, weights: StackingWeights | None
+) -> list[Examples]:
     """The rows, and the same rows seen from the other side where the input has a second view.
 
     Both have the same base logits: their features count both sides as one (k-mers of both DNA strands).
     """
-    return [Examples(nodes=nodes, targets=targets, base_logits=base_logits) for nodes in encoded.views()]
+    return [
+        Examples(nodes=nodes, targets=targets, base_logits=base_logits, weights=weights) for nodes in encoded.views()
+    ]

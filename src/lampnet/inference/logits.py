@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from scipy.special import expit, logit
 
+from lampnet.encoders.nodes import NodeRows
 from lampnet.inference.examples import Examples
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.stacked import StackedLaMP
@@ -36,17 +37,21 @@ def predict_logits(network: Network, examples: Examples, batch_size: int = 0) ->
     return distributed.merged(logits)
 
 
-def logits_of_views(
-    network: Callable[[int], Network], views: Sequence[Examples], label_priors: np.ndarray | None
-) -> np.ndarray:
+def logits_of_views(network: Callable[[int], Network], views: Sequence[Examples]) -> np.ndarray:
     """(n, L) final logits, the mean over the views of the rows.
 
-    network       gives the network laid out to predict from so many nodes
-    label_priors  (L,), what rows without any node are predicted from: without an input, the network's own logits
-                  would be far from its training data
+    network  gives the network laid out to predict from so many nodes
     """
     logits: np.ndarray = np.mean([predict_logits(network(view.n_nodes()), view) for view in views], axis=0)
-    empty = views[0].nodes.lengths() == 0
+    return logits
+
+
+def with_priors_for_empty_rows(logits: np.ndarray, nodes: NodeRows, label_priors: np.ndarray | None) -> np.ndarray:
+    """Rows without any node are predicted from the label priors (L,): far from all training data, logits mean little.
+
+    `logits` (n, L) is changed in place.
+    """
+    empty = nodes.lengths() == 0
     if label_priors is not None and empty.any():
         logits[empty] = logit(label_priors)
     return logits

@@ -24,7 +24,7 @@ from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.examples import Examples, examples_of_views
-from lampnet.inference.logits import logits_of_views, probabilities
+from lampnet.inference.logits import logits_of_views, probabilities, with_priors_for_empty_rows
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.kernels.int8 import check_int8_pays, quantised
 from lampnet.model.kernels.prediction_layout import laid_out
@@ -40,13 +40,14 @@ LAYOUTS = {"float32": laid_out, "int8": quantised}
 
 @dataclass
 class FittedModel:
-    """Encoder, base learners, ensemble and decisions of one training run.
+    """Encoder, base learners, ensemble and decisions of one training run; without a network, the stack predicts.
 
     metadata      what the model card states: data, split, seeds, scores, times
     label_priors  (L,) what rows without any node are predicted from
     valid_truth, valid_proba  labels and out-of-fold probabilities (n, L) of the held-out rows that the decisions
                   were chosen on: the validation rows or, cross-fitted, all labelled rows; not saved
     precision     "float32", or "int8" for 8-bit products
+    network_weight  the share of the folds in which the network beat the stack; the stack counts for the rest
     """
 
     config: Config
@@ -54,18 +55,19 @@ class FittedModel:
     encoder: Encoder
     stack: Stack | None
     graph: sparse.csr_matrix | None
-    network: Ensemble
+    network: Ensemble | None
     decisions: Decisions
     metadata: dict[str, Any] = field(default_factory=dict)
     label_priors: np.ndarray | None = None
     valid_truth: np.ndarray | None = None
     valid_proba: np.ndarray | None = None
     precision: str = "float32"
+    network_weight: float = 1.0
 
     def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
         """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
         base_logits = None if self.stack is None else self.stack.logits(encoded.features)
-        return examples_of_views(encoded, targets, base_logits)
+        return examples_of_views(encoded, targets, base_logits, None if self.stack is None else self.stack.weights)
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
@@ -73,7 +75,15 @@ class FittedModel:
 
     def logits_of(self, views: Sequence[Examples]) -> np.ndarray:
         """`logits` of rows that are encoded already."""
-        return logits_of_views(self._layouts.suited_to, views, self.label_priors)
+        stacked = views[0].stacked() if self.network_weight < 1 else None
+        if self.network is None:
+            assert stacked is not None
+            logits = stacked
+        else:
+            logits = logits_of_views(self._layouts.suited_to, views)
+            if stacked is not None:
+                logits = self.network_weight * logits + np.float32(1 - self.network_weight) * stacked
+        return with_priors_for_empty_rows(logits, views[0].nodes, self.label_priors)
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) probabilities."""
@@ -94,11 +104,21 @@ class FittedModel:
     @cached_property
     def plain_network(self) -> Ensemble:
         """The ensemble by the equations as written, whose attention weights can be read."""
-        return self.network.with_members(plain)
+        return self.trained_network().with_members(plain)
+
+    def trained_network(self) -> Ensemble:
+        """The network, where there is one."""
+        if self.network is None:
+            raise ConfigError(
+                "this model is the stack of its base learners and has no network whose messages could be shown: it was "
+                "trained with the preset quick, or a network did not score better; train with "
+                "training.keep_network=always to have one"
+            )
+        return self.network
 
     @cached_property
     def _layouts(self) -> _Layouts:
-        return _Layouts(self.network, self.precision)
+        return _Layouts(self.trained_network(), self.precision)
 
     def for_prediction(self, precision: str = "float32", shortlist: int | None = None) -> FittedModel:
         """A copy that predicts with other products or among fewer labels; weights are shared.
@@ -115,9 +135,11 @@ class FittedModel:
         """
         if precision not in LAYOUTS:
             raise ConfigError(f"precision {precision!r} is not one of {', '.join(LAYOUTS)}")
-        if precision == "int8":
-            check_int8_pays(self.network.config.width)
-        network = self.network if shortlist is None else self.network.with_members(_with_shortlist(shortlist))
+        network = self.network
+        if network is not None and precision == "int8":
+            check_int8_pays(network.config.width)
+        if network is not None and shortlist is not None:
+            network = network.with_members(_with_shortlist(shortlist))
         return replace(self, network=network, precision=precision)
 
     def check(self, data: Dataset) -> Dataset:

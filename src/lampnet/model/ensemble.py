@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -18,7 +19,8 @@ class Ensemble(nn.Module):
     """The mean of its members: logits of every stage and, on request, attention weights.
 
     It is called as a single network is, and a single network is an ensemble of one. Where only a shortlist of
-    labels exchanges messages, all members use the same one, chosen by the mean of their initial logits.
+    labels exchanges messages, all members use the same one: that of the stacked base logits, else the one chosen by
+    the mean of their initial logits.
     """
 
     def __init__(self, members: Iterable[StackedLaMP]) -> None:
@@ -57,8 +59,8 @@ class Ensemble(nn.Module):
         final_stage_only: bool = False,
     ) -> Output:
         """As `LaMP.forward`."""
-        if len(self.members) > 1 and 0 < self.shortlist < self.n_labels:
-            label_input = LabelInput(label_input.base_logits_BLK, self._common_shortlist(batch, label_input))
+        if len(self.members) > 1 and 0 < self.shortlist < self.n_labels and label_input.stacked_BL is None:
+            label_input = replace(label_input, forced_BL=self._common_shortlist(batch))
         outputs = [member(batch, label_input, return_attention, final_stage_only) for member in self.members]
         first = outputs[0]
         if len(outputs) == 1:
@@ -71,20 +73,11 @@ class Ensemble(nn.Module):
             shortlist=first.shortlist,
         )
 
-    def _common_shortlist(self, batch: Any, label_input: LabelInput) -> Tensor:
-        """Which labels exchange messages in all members, bool (B, L)."""
-        initial = [_initial_logits(member, batch, label_input) for member in self.networks]
+    def _common_shortlist(self, batch: Any) -> Tensor:
+        """Which labels exchange messages in all members, bool (B, L); without base logits, by a pass through each."""
+        initial = [member(batch, final_stage_only=True).initial for member in self.networks]
         best_BM = torch.stack(initial).mean(0).topk(self.shortlist, dim=1).indices
         return torch.zeros_like(initial[0], dtype=torch.bool).scatter_(1, best_BM, True)
-
-
-def _initial_logits(member: StackedLaMP, batch: Any, label_input: LabelInput) -> Tensor:
-    """(B, L); cheap with base logits, without them a pass through the network."""
-    if label_input.base_logits_BLK is not None:
-        bias = 0.0 if member.bias is None else member.bias
-        return member.stacked(label_input.base_logits_BLK) + bias
-    initial: Tensor = member(batch, final_stage_only=True).initial
-    return initial
 
 
 def _mean(of_members: Sequence[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""How a network starts: spectral vectors, then stacking weights and biases that fit the training labels.
+"""How a network starts: vectors and attention from the training rows.
 
 The spectral start makes a nearest-centroid classifier before the first step: input vectors come from the training
 matrix's singular vectors (`embedding.spectral_start`), a label's vector is the mean of its training rows in that
@@ -12,16 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lampnet.data.label_priors import label_priors
 from lampnet.encoders.nodes import NodeRows
-from lampnet.model.kernels.fused_training import with_training_kernels
-from lampnet.model.lamp import LabelInput, MessagePassing
+from lampnet.model.lamp import MessagePassing
 from lampnet.model.stacked import StackedLaMP
-from lampnet.runtime.random_bytes import RandomBytes
-
-SAMPLE_ROWS = 2_000
-#: a gate that starts at zero gets no gradient
-MIN_GATE = 0.05
 
 
 def spectral_start(network: StackedLaMP, nodes: NodeRows, Y_nL: np.ndarray, seed: int) -> None:
@@ -76,58 +69,3 @@ def _orthogonal(d: int, generator: torch.Generator) -> Tensor:
     q, _ = torch.linalg.qr(torch.randn(d, d, generator=generator))
     orthogonal: Tensor = q
     return orthogonal
-
-
-def match_label_priors(
-    network: StackedLaMP, nodes: NodeRows, Y_nL: np.ndarray, base_logits_nLK: np.ndarray | None, seed: int
-) -> None:
-    """Set gate, stacking weights and biases so that the first logits fit the training labels.
-
-    Without base logits, the network's own logits are scaled. With them, the stacking weights are fitted, and what
-    the messages add on top averages to zero.
-    """
-    if network.bias is None or network.gate is None:
-        return
-    sample = np.sort(np.random.default_rng(seed).permutation(len(nodes))[:SAMPLE_ROWS])
-    fast = with_training_kernels(network, RandomBytes()).eval()
-    parts = []
-    with torch.inference_mode():
-        for first in range(0, len(sample), 128):
-            rows = sample[first : first + 128]
-            given = None if base_logits_nLK is None else torch.from_numpy(base_logits_nLK[rows])
-            output = fast(nodes.batch(rows), LabelInput(given))
-            parts.append(output.stages[-1] if given is None else output.stages[-1] - output.initial)
-    added_nL = torch.cat(parts).clone() - (network.bias.detach() if base_logits_nLK is None else 0.0)
-    with torch.no_grad():
-        if base_logits_nLK is None:
-            centre = added_nL.mean(0)
-            weight, intercept = fit_stacking_weights((added_nL - centre).unsqueeze(-1).numpy(), Y_nL[sample])
-            gate = weight.clamp(min=MIN_GATE)
-            network.gate.mul_(gate.squeeze())
-            network.bias.copy_(intercept - gate * centre)
-        else:
-            weight, intercept = fit_stacking_weights(base_logits_nLK[sample], Y_nL[sample])
-            network.stacking_weight.copy_(weight.expand_as(network.stacking_weight))
-            network.bias.copy_(intercept - added_nL.mean(0))
-
-
-def fit_stacking_weights(base_logits_nLK: np.ndarray, Y_nL: np.ndarray) -> tuple[Tensor, Tensor]:
-    """The best weights shared by all labels: one per base learner (K,), and one intercept per label (L,)."""
-    g = torch.from_numpy(base_logits_nLK)
-    known = torch.from_numpy(~np.isnan(Y_nL))
-    y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
-    prior = torch.from_numpy(label_priors(Y_nL))
-    a = torch.full((g.shape[-1],), 1.0 / g.shape[-1], requires_grad=True)
-    c = torch.logit(prior).requires_grad_()
-    solver = torch.optim.LBFGS([a, c], max_iter=60, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        losses = torch.nn.functional.binary_cross_entropy_with_logits(g @ a + c, y, reduction="none")
-        loss = (losses * known).sum() / known.sum().clamp(min=1) + 1e-4 * (c - torch.logit(prior)).square().mean()
-        torch.autograd.backward(loss)
-        return loss
-
-    with torch.enable_grad():
-        solver.step(closure)  # type: ignore[no-untyped-call]
-    return a.detach(), c.detach()

@@ -110,10 +110,12 @@ class LabelInput:
     """What is known about the labels of a batch before any message; in the paper, nothing.
 
     base_logits_BLK  out-of-fold or predicted logits of K base learners
-    forced_BL        bool, labels that take part in the messages whatever their base logits
+    stacked_BL       the same under the stacking weights: what the messages correct
+    forced_BL        bool, labels that take part in the messages whatever their logits
     """
 
     base_logits_BLK: Tensor | None = None
+    stacked_BL: Tensor | None = None
     forced_BL: Tensor | None = None
 
 
@@ -127,8 +129,8 @@ class LabelNodes:
     states         u^0, (1, L, D) where it is the same for every row, else (B, L or M, D)
     vectors        the label vectors W^y of these nodes, (L, D) or (B, M, D)
     neighbourhood  which of them exchange messages
-    initial_BL     logits before any message, where there are any
-    base_BL        the stacked base logits, where there are any
+    initial_BL     logits before any message, where there are any: the stacked base logits, or a cheap comparison
+    stacked_BL     the stacked base logits, where there are any
     shortlist_BM   the labels of each row that take part, by number; None for all
     """
 
@@ -136,7 +138,7 @@ class LabelNodes:
     vectors: Tensor
     neighbourhood: Neighbourhood
     initial_BL: Tensor | None = None
-    base_BL: Tensor | None = None
+    stacked_BL: Tensor | None = None
     shortlist_BM: Tensor | None = None
 
 

@@ -1,7 +1,7 @@
 """What lampnet adds to the paper's network, in three places that `lamp.py` leaves open.
 
-- Label states start from the logits of the base learners, and the readout corrects these logits: its own part
-  enters through a learned gate.
+- Label states start from the logits of the base learners, and the readout corrects the stacked logits: its own part
+  enters through a learned gate. The stacking weights belong to the base learners and are not trained here.
 - The readout is scaled by 1 / sqrt(d) and has one bias per label.
 - Of many labels, only a shortlist of the most promising ones per row exchanges messages; the others keep their
   initial logits.
@@ -41,7 +41,6 @@ class StackedLaMP(LaMP):
         learners = len(config.base_learners)
         if learners:
             self.base_vector = nn.Parameter(torch.randn(learners, config.width) * 0.1)  # e_k
-            self.stacking_weight = nn.Parameter(torch.full((self.n_labels, learners), 1.0 / learners))  # a_ik
         start = INITIAL_GATE if learners else 1.0
         self.gate = nn.Parameter(torch.tensor(start)) if scaled or learners else None
         self.shortlist = max(0, config.shortlist)  # M; 0 for all labels; may be set on a copy of a trained model
@@ -50,27 +49,20 @@ class StackedLaMP(LaMP):
 
     def label_nodes(self, z_BSD: Tensor, present_BS: Tensor, label_input: LabelInput) -> LabelNodes:
         """All labels or each row's shortlist, starting from their vectors and base logits."""
-        base_logits_BLK = label_input.base_logits_BLK
-        base_BL = None if base_logits_BLK is None else self.stacked(base_logits_BLK)
-        initial_BL = self.initial_logits(z_BSD, present_BS, base_BL)
+        base_logits_BLK, stacked_BL = label_input.base_logits_BLK, label_input.stacked_BL
+        initial_BL = self.initial_logits(z_BSD, present_BS) if stacked_BL is None else stacked_BL
         shortlist_BM = self._choose(initial_BL, label_input.forced_BL)
         vectors = self.W_y if shortlist_BM is None else look_up(shortlist_BM, self.W_y)
         states = vectors if shortlist_BM is not None else vectors.unsqueeze(0)
         if base_logits_BLK is not None:
             states = states + _of(base_logits_BLK, shortlist_BM) @ self.base_vector
         neighbourhood = self.graph.neighbourhood(shortlist_BM)
-        return LabelNodes(states, vectors, neighbourhood, initial_BL, base_BL, shortlist_BM)
+        return LabelNodes(states, vectors, neighbourhood, initial_BL, stacked_BL, shortlist_BM)
 
-    def stacked(self, base_logits_BLK: Tensor) -> Tensor:
-        """sum_k a_ik g_ik: the base logits under the stacking weights, (B, L)."""
-        return (base_logits_BLK * self.stacking_weight).sum(-1)
-
-    def initial_logits(self, z_BSD: Tensor, present_BS: Tensor, base_BL: Tensor | None) -> Tensor | None:
-        """Logits before any label message, (B, L): stacked base logits, or for a shortlist a cheap comparison."""
-        bias = 0.0 if self.bias is None else self.bias
-        if base_BL is not None:
-            return base_BL + bias
+    def initial_logits(self, z_BSD: Tensor, present_BS: Tensor) -> Tensor | None:
+        """Without base learners, logits before any label message (B, L), for a shortlist: a cheap comparison."""
         if self.initial_gate is not None:
+            bias = 0.0 if self.bias is None else self.bias
             counts = present_BS.sum(1, keepdim=True).clamp(min=1)
             mean_BD = (z_BSD * present_BS.unsqueeze(-1)).sum(1) / counts
             return mean_BD @ self.W_y.T * (self.readout_scale * self.initial_gate) + bias
@@ -86,8 +78,8 @@ class StackedLaMP(LaMP):
         logits = (u * labels.vectors).sum(-1) * self.readout_scale
         if self.gate is not None:
             logits = logits * self.gate
-        if labels.base_BL is not None:
-            logits = logits + _of(labels.base_BL, labels.shortlist_BM)
+        if labels.stacked_BL is not None:
+            logits = logits + _of(labels.stacked_BL, labels.shortlist_BM)
         if self.bias is not None:
             logits = logits + (self.bias if labels.shortlist_BM is None else self.bias[labels.shortlist_BM])
         if labels.shortlist_BM is None:

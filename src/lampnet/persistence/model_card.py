@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lampnet.evaluation.metrics import METRICS
@@ -34,6 +35,7 @@ def model_card(model: FittedModel) -> str:
         f"({_plain(metadata.get('status', 'finished'))}); the best was epoch {metadata.get('best_epoch', '?')} by "
         f"{_plain(config.training.metric)} on held-out rows",
         f"- {metadata.get('weights', '?')} weights",
+        *_stack_lines(metadata, model.network is not None),
         "",
         "## Scores on held-out rows, and the decision rules chosen there",
         "",
@@ -64,8 +66,22 @@ def model_card(model: FittedModel) -> str:
     return "\n".join(lines)
 
 
+def _stack_lines(metadata: Mapping[str, Any], has_network: bool) -> list[str]:
+    """What the base learners reach alone, and what the network adds to them."""
+    stack, gain = metadata.get("stack_scores"), metadata.get("network_gain")
+    if not isinstance(stack, Mapping):
+        return []
+    alone = ", ".join(f"{metric} {stack[metric]:.4f}" for metric in METRICS if isinstance(stack.get(metric), float))
+    lines = [f"- the base learners alone, stacked, by their best decisions on held-out rows: {alone}"]
+    if isinstance(gain, Mapping):
+        added = ", ".join(f"{name} {value:+.4f}" for name, value in gain.items() if isinstance(value, float))
+        lines.append(f"- the network adds {added} (90% interval of the mean {gain.get('interval')}): ")
+        lines[-1] += "it is kept" if has_network else "not clearly better, so it is left out"
+    return lines
+
+
 def _rows(rows: Any, networks: Any) -> str:
-    if networks == 1:
+    if networks <= 1:
         return f"- {rows.get('train', '?')} training and {rows.get('valid', '?')} validation rows; no test row was used"
     return (
         f"- {rows.get('train', '?')} training rows; a cross-fitted ensemble of {networks} networks, each trained on "

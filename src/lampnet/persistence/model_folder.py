@@ -40,11 +40,11 @@ from lampnet.persistence.model_card import model_card
 from lampnet.persistence.tensor_file import Entry, arrays_under, read_arrays, read_header, write_arrays
 
 FORMAT = "lampnet-model"
-VERSION = 2
+VERSION = 3
 WEIGHTS, MODEL, CARD, HISTORY = "weights.safetensors", "model.json", "README.md", "history.json"
 CHECKPOINTS = "checkpoints"
 MAX_JSON = 500_000_000
-_PARTS = ("config", "label_names", "encoder", "decisions", "metadata", "weights_sha256")
+_PARTS = ("config", "label_names", "encoder", "decisions", "network_weight", "metadata", "weights_sha256")
 
 
 def save_model(model: FittedModel, folder: str | Path) -> Path:
@@ -91,7 +91,8 @@ def _unwritable(folder: Path, fault: OSError) -> ModelFolderError:
 
 
 def _write(model: FittedModel, folder: Path) -> None:
-    arrays = {f"network.{k}": v.detach().numpy() for k, v in model.network.state_dict().items()}
+    network = {} if model.network is None else model.network.state_dict()
+    arrays = {f"network.{k}": v.detach().numpy() for k, v in network.items()}
     arrays |= {f"encoder.{k}": v for k, v in model.encoder.arrays().items()}
     if model.stack is not None:
         arrays |= {f"stack.{k}": v for k, v in model.stack.arrays().items()}
@@ -111,6 +112,7 @@ def _write(model: FittedModel, folder: Path) -> None:
         "label_names": list(model.label_names),
         "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
         "decisions": model.decisions.to_json(),
+        "network_weight": model.network_weight,
         "metadata": metadata,
         "weights_sha256": digest,
     }
@@ -198,14 +200,34 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     if config.model.base_learners:
         stack = _restored(lambda: restore_stack(config.model.base_learners, arrays_under(arrays, "stack."), len(names)))
     graph = _graph(config, len(names), arrays)
-    with torch.device("meta"), _Unfilled():  # shapes without memory: the stored weights are put in below
-        network = _restored(lambda: build_ensemble(config, len(names), encoder, graph))
-    network.load_state_dict(_weights(folder, network.state_dict(), arrays_under(arrays, "network.")), assign=True)
+    network = None
+    if config.model.network:
+        with torch.device("meta"), _Unfilled():  # shapes without memory: the stored weights are put in below
+            network = _restored(lambda: build_ensemble(config, len(names), encoder, graph))
+        stored = arrays_under(arrays, "network.")
+        network.load_state_dict(_weights(folder, network.state_dict(), stored), assign=True)
+        network.eval()
+    weight = data["network_weight"]
+    if not isinstance(weight, float) or not 0 <= weight <= 1 or (weight == 0) != (network is None):
+        raise ModelFolderError(f"{folder / MODEL}: the weight of the network is damaged")
+    if weight < 1 and stack is None:
+        raise ModelFolderError(f"{folder / MODEL}: a part of each prediction would come from no model")
     priors = arrays.get("label_priors")
     if priors is None or priors.shape != (len(names),) or not ((priors > 0) & (priors < 1)).all():
         raise ModelFolderError(f"{folder} is damaged: it needs one prior between 0 and 1 for each label")
     metadata = metadata | {"history": _history(folder)}
-    return FittedModel(config, tuple(names), encoder, stack, graph, network.eval(), decisions, metadata, priors)
+    return FittedModel(
+        config=config,
+        label_names=tuple(names),
+        encoder=encoder,
+        stack=stack,
+        graph=graph,
+        network=network,
+        decisions=decisions,
+        metadata=metadata,
+        label_priors=priors,
+        network_weight=weight,
+    )
 
 
 class _Unfilled(TorchFunctionMode):
@@ -238,6 +260,8 @@ def _restored(make: Any) -> Any:
 
 def _check_size(folder: Path, config: Config, n_labels: int, header: Mapping[str, Entry]) -> None:
     """What the settings imply must be in the file before anything of that size is made."""
+    if not config.model.network:
+        return
     model, members = config.model, config.training.folds
     if not 1 <= members <= len(header):
         raise ModelFolderError(f"{folder} is damaged: {members} networks are announced, the weights have fewer")

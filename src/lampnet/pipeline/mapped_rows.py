@@ -37,7 +37,7 @@ from lampnet.persistence.tensor_file import arrays_under, read_arrays, read_head
 from lampnet.runtime.atomic_files import write_atomically
 
 MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
-FORMAT, VERSION = "lampnet-prepared", 2
+FORMAT, VERSION = "lampnet-prepared", 3
 LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
 _HEADER = 128  # bytes before the numbers of an .npy file
 _BLOCK = 1 << 22  # stored labels that are counted together

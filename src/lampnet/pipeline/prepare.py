@@ -25,7 +25,7 @@ from lampnet.data.splits import VALIDATION_FRACTION, fold_numbers, serially_corr
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import DataError
-from lampnet.pipeline.fit import Log, no_log
+from lampnet.pipeline.control import Log, no_log
 from lampnet.pipeline.mapped_rows import MANIFEST, Manifest, PartWriter, write_manifest
 from lampnet.readers.any_format import left_out
 from lampnet.readers.files import ARROW_SUFFIXES, plain_suffix
@@ -228,6 +228,8 @@ class _BaseLogits:
         stack, seed = Stack(config.model.base_learners), config.training.seed
         fold_n = fold_numbers(len(data), FOLDS, seed, sampled.blocked) if sampled.blocked else None
         logits = stack.fit(encoder.encode(data.rows).features, data.indicator(), seed, fold_n)
+        held_out_n = fold_numbers(len(data), FOLDS, seed, sampled.blocked)
+        stack.choose_and_fit_weights(logits, data.indicator(), held_out_n)
         return cls(stack, sampled.learner_rows, logits)
 
     def of(self, encoded: EncodedRows, numbers: np.ndarray) -> np.ndarray | None:

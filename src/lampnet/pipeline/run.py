@@ -20,7 +20,8 @@ from lampnet.errors import CheckpointError, ConfigError, did_you_mean
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import CHECKPOINTS, MODEL, check_target, save_model
-from lampnet.pipeline.fit import FitRun, Log, fit, no_log
+from lampnet.pipeline.control import FitRun, Log, OnPhase, no_log, no_phase
+from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
 from lampnet.readers.sources import Source, as_splits, prior_graph
@@ -98,6 +99,7 @@ def train_into(
     resume: Resume | None = None,
     callback: Callback | None = None,
     log: Log = no_log,
+    phase: OnPhase = no_phase,
 ) -> Outcome:
     """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end."""
     team, kept = distributed.team(), folder / CHECKPOINTS
@@ -117,7 +119,7 @@ def train_into(
         if team.leads and not resumes:
             _begin(run, folder, kept)
         try:
-            fit_run = FitRun(folder=kept, resume=resumes, callback=callback, log=log)
+            fit_run = FitRun(folder=kept, resume=resumes, callback=callback, log=log, phase=phase)
             model = fit(data, config, label_edges=edges, run=fit_run)
         except Stopped as stopped:
             if stopped.model is not None and team.leads:

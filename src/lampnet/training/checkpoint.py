@@ -33,12 +33,8 @@ class Checkpoint:
 
 def save_checkpoint(folder: Path, number: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> Path:
     """Write checkpoint `number`; keep it and the one before it."""
-    whole = safetensors.torch.save(
-        {name: tensor.detach().contiguous() for name, tensor in tensors.items()},
-        metadata={"state": json.dumps(state)},
-    )
     path = folder / f"checkpoint-{number:09d}"
-    write_atomically(path, whole, hashlib.sha256(whole).digest())
+    write_checkpoint(path, tensors, state)
     # Higher numbers are damaged ones that a resumed run has passed over.
     others = [other for other in numbered_checkpoints(folder) if other != path]
     before = [other for other in others if other.name < path.name]
@@ -46,6 +42,15 @@ def save_checkpoint(folder: Path, number: int, tensors: Mapping[str, Tensor], st
         if old not in before[-1:]:
             remove_file(old)
     return path
+
+
+def write_checkpoint(path: Path, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+    """Write one file that `read_checkpoint` reads."""
+    whole = safetensors.torch.save(
+        {name: tensor.detach().contiguous() for name, tensor in tensors.items()},
+        metadata={"state": json.dumps(state)},
+    )
+    write_atomically(path, whole, hashlib.sha256(whole).digest())
 
 
 def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:

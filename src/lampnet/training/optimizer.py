@@ -2,14 +2,71 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
 
 from lampnet.config import TrainingConfig
 
+BETAS, EPS = (0.9, 0.999), 1e-8
 
-def make_optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> torch.optim.Optimizer:
-    """Adam or AdamW over these parameters, in one fused step."""
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+
+class Adam:
+    """Adam or AdamW, in one fused step per group.
+
+    The arithmetic is torch's. Its optimizer classes are not used because making one imports torch's compiler, which
+    takes longer than a small training.
+    """
+
+    def __init__(self, groups: list[dict[str, Any]], learning_rate: float, decoupled: bool) -> None:
+        self.param_groups = [{"lr": learning_rate, **group} for group in groups]
+        self.decoupled = decoupled
+        self.state: dict[Tensor, dict[str, Tensor]] = {}
+
+    @torch.no_grad()
+    def step(self) -> None:
+        for group in self.param_groups:
+            moved = [p for p in group["params"] if p.grad is not None]
+            if not moved:
+                continue
+            states = [self._state_of(p) for p in moved]
+            (adamw if self.decoupled else adam)(
+                moved,
+                [p.grad for p in moved],
+                [state["exp_avg"] for state in states],
+                [state["exp_avg_sq"] for state in states],
+                [],
+                [state["step"] for state in states],
+                fused=True,
+                amsgrad=False,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
+                lr=group["lr"],
+                weight_decay=group["weight_decay"],
+                eps=EPS,
+                maximize=False,
+            )
+
+    def _state_of(self, parameter: Tensor) -> dict[str, Tensor]:
+        if parameter not in self.state:
+            self.state[parameter] = {
+                "step": torch.zeros(()),
+                "exp_avg": torch.zeros_like(parameter),
+                "exp_avg_sq": torch.zeros_like(parameter),
+            }
+        return self.state[parameter]
+
+    def zero_grad(self) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
+
+
+def make_optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> Adam:
+    """Adam or AdamW over these parameters."""
     # Vectors and biases (norms, gates) are not decayed: only matrices grow without need.
     matrices = [p for p in parameters if p.ndim > 1]
     others = [p for p in parameters if p.ndim <= 1]
@@ -17,4 +74,4 @@ def make_optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig)
         {"params": matrices, "weight_decay": config.weight_decay},
         {"params": others, "weight_decay": 0.0},
     ]
-    return kind([g for g in groups if g["params"]], lr=config.learning_rate, betas=(0.9, 0.999), eps=1e-8, fused=True)
+    return Adam([g for g in groups if g["params"]], config.learning_rate, config.optimizer == "adamw")

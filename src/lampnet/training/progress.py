@@ -43,6 +43,8 @@ class Progress:
     best_epoch: int = -1
     step_backs: int = 0
     history: list[EpochRecord] = field(default_factory=list)
+    #: the score of the stacked base logits on the same validation rows: what the network starts from; NaN without
+    start_score: float = math.nan
     #: "running", then "finished", "early stop", "time budget" or "interrupted"
     status: str = "running"
 
@@ -65,6 +67,11 @@ class Stopped(BaseException):
         #: the best model so far, where the run had one (set by `pipeline/fit.py`)
         self.model: Any = None
 
+    @classmethod
+    def before_training(cls, signal_number: int) -> Stopped:
+        """Nothing was learned yet."""
+        return cls(signal_number, Progress(status="interrupted"))
+
 
 @dataclass(frozen=True)
 class RunContext:
@@ -73,12 +80,14 @@ class RunContext:
     folder           where checkpoints go; None keeps the run in memory
     callback         called after every step and epoch
     member, members  which member of the ensemble this is, of how many
+    received         signals that ask for the end, where somebody else collects them; None to collect them here
     """
 
     folder: Path | None = None
     callback: Callback | None = None
     member: int = 1
     members: int = 1
+    received: list[int] | None = None
 
 
 ALONE = RunContext()

@@ -70,7 +70,9 @@ class Trainer:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(self.parameters, config)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
+        #: the best epoch's weights; empty while none is better than the stacked base logits the network starts from
         self.best: list[Tensor] = []
+        self.received = context.received
         self.batches_an_epoch = math.ceil(len(train) / config.batch_size)
         # The same weights in the kernels for training; `model` itself stays as the paper writes it.
         self.network: torch.nn.Module = with_training_kernels(model, self.random)
@@ -82,14 +84,36 @@ class Trainer:
         if self.folder is not None:
             self._begin_in(self.folder, resume)
         self.network = distributed.shared_network(self.network, self._idle_parameters())
-        with kept_memory(), signals_collected() as received:
+        self._score_start()
+        collected = signals_collected() if self.received is None else nullcontext(self.received)
+        with kept_memory(), collected as received:
             while self.progress.status == "running" and self.progress.epoch < self.config.epochs:
                 self._epoch(received)
         if self.progress.status == "running":
             self.progress.status = "finished"
-        self._use(self.best)
+        self.use_best()
         self.model.eval()
         return self.progress
+
+    def _score_start(self) -> None:
+        """Epoch 0: the stacked base logits, which the network must beat to be kept."""
+        stacked = self.valid.stacked()
+        if stacked is None or self.config.keep_network == "always" or self.progress.step:
+            return
+        progress = self.progress
+        progress.best_score = progress.start_score = self._score(probabilities(stacked))
+        progress.history.append(
+            EpochRecord(
+                epoch=-1,
+                loss=math.nan,
+                score=progress.start_score,
+                seconds=0.0,
+                rows_per_second=0.0,
+                learning_rate=0.0,
+                network=progress.network,
+            )
+        )
+        self.callback("epoch", progress)
 
     def _epoch(self, received: list[int]) -> None:
         progress = self.progress
@@ -132,7 +156,7 @@ class Trainer:
                 scores=scores,
             )
         )
-        if score > progress.best_score or not self.best:
+        if score > progress.best_score:
             progress.best_score, progress.best_epoch = score, progress.epoch
             self.best = [weight.clone() for weight in self._evaluated()]
         self.callback("epoch", progress)
@@ -164,7 +188,7 @@ class Trainer:
             self._update_average()
         else:
             loss = math.nan
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         self.progress.step += 1
         return loss
 
@@ -199,7 +223,7 @@ class Trainer:
         output = self.model.eval()(self.train.nodes.batch(row), self.train.label_input(row))
         torch.autograd.backward(lamp_loss(output.stages, self.train.truth(row), self.config.intermediate_weight))
         idle = any(parameter.grad is None for parameter in self.parameters)
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         return bool(self.model.config.shortlist) or idle
 
     def _learning_rate(self) -> None:
@@ -242,6 +266,9 @@ class Trainer:
         self.model.eval()
         proba = probabilities(predict_logits(laid_out(self.model, self.valid.n_nodes()), self.valid))
         self._use(live)
+        return self._score(proba)
+
+    def _score(self, proba: np.ndarray) -> float:
         truth = self.valid.truth(np.arange(len(self.valid))).numpy()
         rules = choose_paper_thresholds(truth, proba)
         return {name: float(METRICS[name](truth, rule.apply(proba))) for name, rule in rules.items()}

@@ -96,7 +96,7 @@ def test_an_ensemble_gets_blocked_folds_and_logs_it() -> None:
 def test_a_single_network_is_validated_on_the_last_of_serially_correlated_rows() -> None:
     Y = topics(days=80, rows_a_day=5)
     data = news(np.hstack([Y, np.ones_like(Y[:, :1])]), Y)
-    tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1}
+    tiny = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.keep_network": "always"}
     assert Config.preset("fast").training.folds == 0  # it is what happens by default
     model = fit(Splits(train=data), Config.preset("fast").updated(tiny), validation_fraction=0.2)
     np.testing.assert_array_equal(model.valid_truth, data.indicator()[320:])

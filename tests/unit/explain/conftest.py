@@ -16,7 +16,7 @@ from lampnet.pipeline.fit import fit
 
 SMALL = {
     "model.width": 16, "model.heads": 2, "training.epochs": 1, "training.threads": 1, "training.batch_size": 16,
-    "training.warmup_steps": 2, "model.base_learners": "none",
+    "training.warmup_steps": 2, "model.base_learners": "none", "training.keep_network": "always",
 }  # fmt: skip
 
 

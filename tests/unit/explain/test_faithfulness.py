@@ -79,7 +79,8 @@ def test_cutting_messages_is_as_if_the_graph_had_no_such_edges(
 
 def test_an_ensemble_with_a_shortlist_cuts_the_edges_that_were_asked_for(data: Dataset) -> None:
     settings = {"model.width": 16, "model.heads": 2, "training.epochs": 1, "training.threads": 1, "model.steps": 1,
-                "training.folds": 2, "model.shortlist": 4, "model.base_learners": "linear"}  # fmt: skip
+                "training.folds": 2, "model.shortlist": 4, "model.base_learners": "linear",
+                "training.keep_network": "always"}  # fmt: skip
     ensemble = fit(Splits(train=data), Config.preset("fast").updated(settings))
     examples, row = predict_rows(ensemble, data).examples, np.array([7])
     before = RowAttention(ensemble.output(examples, row), 0, LABELS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -33,10 +35,13 @@ def members(shortlist: int, base_learners: tuple[str, ...] = ("linear",), kind: 
         network = build_network(config, encoder.embedding(16), LabelGraph(kind, None, L))
         if network.gate is not None:
             network.gate.data.fill_(1.0)
-        if base_learners:
-            network.stacking_weight.data += 0.3 * torch.randn(L, len(base_learners))
         made.append(network.eval())
     return made
+
+
+def given(has_base_logits: bool = True) -> LabelInput:
+    torch.manual_seed(9)
+    return LabelInput(torch.randn(B, L, 1), torch.randn(B, L)) if has_base_logits else LabelInput()
 
 
 def batch() -> object:
@@ -44,8 +49,7 @@ def batch() -> object:
 
 
 def test_every_stage_and_every_attention_is_the_mean_of_the_members() -> None:
-    torch.manual_seed(9)
-    single, g = members(0), LabelInput(torch.randn(B, L, 1))
+    single, g = members(0), given()
     with torch.inference_mode():
         whole = Ensemble(single)(batch(), g, return_attention=True)
         apart = [network(batch(), g, return_attention=True) for network in single]
@@ -60,13 +64,12 @@ def test_every_stage_and_every_attention_is_the_mean_of_the_members() -> None:
 def test_members_share_one_shortlist_and_their_attention_is_averaged_label_by_label(
     kind: str, base_learners: tuple[str, ...]
 ) -> None:
-    torch.manual_seed(9)
     single = [plain(member) for member in members(4, base_learners, kind)]
-    g = torch.randn(B, L, 1) if base_learners else None
+    g = given(bool(base_learners))
     with torch.inference_mode():
-        whole = Ensemble(single)(batch(), LabelInput(g), return_attention=True)
+        whole = Ensemble(single)(batch(), g, return_attention=True)
         forced = torch.zeros(B, L, dtype=torch.bool).scatter(1, whole.shortlist, True)
-        apart = [network(batch(), LabelInput(g, forced), return_attention=True) for network in single]
+        apart = [network(batch(), replace(g, forced_BL=forced), return_attention=True) for network in single]
     assert whole.shortlist is not None
     assert (whole.shortlist.diff(dim=1) > 0).all(), "the shortlist is in ascending order"
     for b in range(B):
@@ -82,8 +85,7 @@ def test_members_share_one_shortlist_and_their_attention_is_averaged_label_by_la
 
 
 def test_the_common_shortlist_is_the_best_by_the_mean_initial_logits() -> None:
-    torch.manual_seed(9)
-    single, g = members(4), LabelInput(torch.randn(B, L, 1))
+    single, g = members(4, ()), given(False)
     with torch.inference_mode():
         whole = Ensemble(single)(batch(), g)
         initial = torch.stack([network(batch(), g).initial for network in single]).mean(0)
@@ -91,8 +93,7 @@ def test_the_common_shortlist_is_the_best_by_the_mean_initial_logits() -> None:
 
 
 def test_an_ensemble_of_one_is_its_network() -> None:
-    torch.manual_seed(9)
-    (network, *_), g = members(4), LabelInput(torch.randn(B, L, 1))
+    (network, *_), g = members(4), given()
     with torch.inference_mode():
         alone, whole = network(batch(), g), Ensemble([network])(batch(), g)
     assert all(torch.equal(a, b) for a, b in zip(alone.stages, whole.stages, strict=True))

@@ -71,7 +71,11 @@ def losses(config: ModelConfig, graph: LabelGraph, kernel: str, steps: int = 50)
         batch = NodeBatch(present_BS=present, ids_BS=torch.randint(WORDS, (B, S), generator=random))
         base_logits = torch.randn(B, L, 1, generator=random) if config.base_learners else None
         truth = (torch.rand(B, L, generator=random) < 0.2).float()
-        loss = lamp_loss(model(batch, LabelInput(base_logits)).stages, truth, 0.2)
+        loss = lamp_loss(
+            model(batch, LabelInput(base_logits, None if base_logits is None else base_logits.squeeze(-1))).stages,
+            truth,
+            0.2,
+        )
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

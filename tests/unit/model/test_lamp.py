@@ -63,7 +63,9 @@ ALL = np.arange(3)
 
 def base_logits(config: ModelConfig) -> LabelInput:
     torch.manual_seed(1)
-    return LabelInput(torch.randn(3, L, len(config.base_learners)) if config.base_learners else None)
+    if not config.base_learners:
+        return LabelInput()
+    return LabelInput(torch.randn(3, L, len(config.base_learners)), torch.randn(3, L))
 
 
 @pytest.mark.parametrize("norm", ["pre", "post"])
@@ -168,8 +170,9 @@ def test_readout_and_label_vectors_are_one_tensor() -> None:
 def test_permuting_the_labels_permutes_the_outputs(graph: str) -> None:
     config = replace(FAST, base_learners=("linear",))
     model, given = network(config, graph), base_logits(config)
-    g = given.base_logits_BLK
+    g, stacked = given.base_logits_BLK, given.stacked_BL
     assert g is not None
+    assert stacked is not None
     order = torch.tensor([3, 0, 4, 1, 2])
     before = model(THREE.batch(ALL), given).stages[-1]
     matrix = label_graph(graph, L, labels=np.array([[1, 1, 0, 0, 0], [0, 0, 1, 1, 0]]))
@@ -177,9 +180,9 @@ def test_permuting_the_labels_permutes_the_outputs(graph: str) -> None:
     permuted = build_network(config, model.embedding, moved).eval()
     permuted.load_state_dict(model.state_dict())
     with torch.no_grad():
-        for name in ("W_y", "bias", "stacking_weight"):
+        for name in ("W_y", "bias"):
             getattr(permuted, name).copy_(getattr(model, name)[order].clone())
-    after = permuted(THREE.batch(ALL), LabelInput(g[:, order])).stages[-1]
+    after = permuted(THREE.batch(ALL), LabelInput(g[:, order], stacked[:, order])).stages[-1]
     assert torch.allclose(after, before[:, order], atol=1e-5)
 
 

@@ -6,6 +6,7 @@ import torch
 from scipy import sparse
 from torch import nn
 
+from lampnet.base_learners.stacking_weights import StackingWeights
 from lampnet.config import ModelConfig
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.wordset import ProjectedWords, WordVectors
@@ -45,7 +46,9 @@ def rows(lengths: list[int]) -> NodeBatch:
 def base_logits(model: StackedLaMP, count: int) -> LabelInput:
     kinds = len(model.config.base_learners)
     random = torch.Generator().manual_seed(2)
-    return LabelInput(torch.randn(count, L, kinds, generator=random) if kinds else None)
+    if not kinds:
+        return LabelInput()
+    return LabelInput(torch.randn(count, L, kinds, generator=random), torch.randn(count, L, generator=random))
 
 
 NETWORKS = {
@@ -100,7 +103,9 @@ def test_many_rows_are_predicted_as_one_by_one() -> None:
         ids=random.integers(WORDS, size=lengths.sum()).astype(np.int32),
         values=random.random(lengths.sum()).astype(np.float32),
     )
-    examples = Examples(nodes=nodes, base_logits=random.standard_normal((40, L, 1)).astype(np.float32))
+    weights = StackingWeights(np.ones((L, 1), np.float32), np.zeros(L, np.float32))
+    logits = random.standard_normal((40, L, 1)).astype(np.float32)
+    examples = Examples(nodes=nodes, base_logits=logits, weights=weights)
     together = predict_logits(laid_out(model, examples.n_nodes()), examples, batch_size=8)
     with torch.inference_mode():
         for row in range(40):

@@ -41,10 +41,15 @@ def rows() -> tuple[NodeBatch, Tensor]:
     return NodeBatch(present_BS=present, ids_BS=ids), torch.randn(B, L, 1, generator=random)
 
 
+def given_by(g: Tensor, base_learners: tuple[str, ...]) -> LabelInput:
+    """One base learner, which counts as it is."""
+    return LabelInput(g, g.squeeze(-1)) if base_learners else LabelInput()
+
+
 @pytest.mark.parametrize("base_learners", [(), ("linear",)])
 def test_a_shortlist_of_all_labels_is_the_full_model(base_learners: tuple[str, ...]) -> None:
     batch, g = rows()
-    given = LabelInput(g if base_learners else None)
+    given = given_by(g, base_learners)
     full = network(0, base_learners)
     every = network(L, base_learners)
     every.load_state_dict(full.state_dict(), strict=False)
@@ -60,7 +65,7 @@ def test_labels_left_out_keep_their_initial_logits(base_learners: tuple[str, ...
     model = network(trained_with, base_learners)
     model.shortlist = 4
     with torch.no_grad():
-        output = model(batch, LabelInput(g if base_learners else None))
+        output = model(batch, given_by(g, base_learners))
     assert output.shortlist is not None
     assert output.initial is not None
     assert output.shortlist.shape == (B, 4)
@@ -79,18 +84,18 @@ def test_a_label_on_the_shortlist_receives_from_exactly_the_others_on_it(base_le
     batch, g = rows()
     model = network(4, base_learners)
     with torch.no_grad():
-        output = model(batch, LabelInput(g if base_learners else None))
+        output = model(batch, given_by(g, base_learners))
         assert output.shortlist is not None
         for row, chosen in enumerate(output.shortlist):
             config = ModelConfig(width=16, base_learners=base_learners)
             small = build_network(config, model.embedding, LabelGraph("full", None, 4)).eval()
             state = {k: v for k, v in model.state_dict().items() if k != "initial_gate"}
-            for name in ("W_y", "bias", "stacking_weight"):
+            for name in ("W_y", "bias"):
                 if name in state:
                     state[name] = state[name][chosen]
             small.load_state_dict(state)
             one = NodeBatch(present_BS=batch.present_BS[row : row + 1], ids_BS=batch.ids_BS[row : row + 1])
-            given = LabelInput(g[row : row + 1, chosen] if base_learners else None)
+            given = given_by(g[row : row + 1, chosen], base_learners)
             alone = small(one, given).stages[-1][0]
             torch.testing.assert_close(output.stages[-1][row, chosen], alone, rtol=1e-4, atol=1e-5)
 
@@ -101,7 +106,7 @@ def test_forced_labels_are_on_the_shortlist() -> None:
     model = network(3, ("linear",))
     worst = torch.zeros(B, L, dtype=torch.bool).scatter(1, g.squeeze(-1).argmin(1, keepdim=True), True)
     with torch.no_grad():
-        output = model(batch, LabelInput(g * 50, forced_BL=worst))
+        output = model(batch, LabelInput(g, g.squeeze(-1) * 50, forced_BL=worst))
     assert output.shortlist is not None
     assert (output.shortlist.unsqueeze(-1) == g.squeeze(-1).argmin(1)[:, None, None]).any(1).all()
 

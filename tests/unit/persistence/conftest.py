@@ -32,7 +32,7 @@ def trained(rows: sparse.csr_matrix) -> Callable[..., FittedModel]:
         name="t<o>y", kind="wordset", rows=sparse.csr_matrix(words), labels=sparse.csr_matrix(words[:, :4]),
         label_names=("a", "b|c", "ü", "d"),
     )  # fmt: skip
-    base = {"model.width": 8, "training.epochs": 1, "training.threads": 1}
+    base = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.keep_network": "always"}
     return lambda **changes: fit(Splits(train=data), Config.preset("fast").updated(base | changes))
 
 

@@ -65,6 +65,7 @@ def test_every_tensor_of_a_loaded_network_is_real(kind: str, tmp_path: Path) -> 
     labels = sparse.csr_matrix((RANDOM.random((24, 3)) < 0.5).astype(np.float32))
     data = Dataset(name=kind, kind=kind, rows=INPUTS[kind], labels=labels, label_names=("a", "b", "c"))
     settings = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 1}
+    settings |= {"training.keep_network": "always"}
     saved = fit(Splits(train=data), Config.preset("fast").updated(settings))
     loaded = load_model(save_model(saved, tmp_path / "model"))
     assert not any(tensor.is_meta for tensor in (*loaded.network.parameters(), *loaded.network.buffers()))
@@ -145,7 +146,7 @@ def edited(copy: Path, change: Change) -> None:
     ("change", "sentence"),
     [
         (lambda d: d.update(version=99), "format version 99"),
-        (lambda d: d.update(version=1), "format version 1, this lampnet reads 2"),
+        (lambda d: d.update(version=1), "format version 1, this lampnet reads 3"),
         (lambda d: d.update(format="other"), "does not describe a lampnet model"),
         (lambda d: d.pop("decisions"), "lacks 'decisions'"),
         (lambda d: d["label_names"].append("more"), "labels of width"),

@@ -19,7 +19,13 @@ from lampnet.pipeline.fit import FitRun, fit
 from lampnet.training.progress import Progress, Stopped
 
 F = 9
-SMALL = {"model.width": 16, "training.epochs": 2, "training.threads": 1, "training.folds": 3}
+SMALL = {
+    "model.width": 16,
+    "training.epochs": 2,
+    "training.threads": 1,
+    "training.folds": 3,
+    "training.keep_network": "always",
+}
 
 
 def dataset(n: int = 90) -> Dataset:

@@ -39,7 +39,7 @@ def planted(n: int = 60, seed: int = 0) -> Dataset:
 def quick(**changes: object) -> Config:
     settings = {
         "model.width": 16, "training.epochs": 12, "training.warmup_steps": 5, "training.learning_rate": 0.01,
-        "training.patience": 0, "training.threads": 1,
+        "training.patience": 0, "training.threads": 1, "training.keep_network": "always",
     }  # fmt: skip
     return Config.preset("fast").updated(settings | changes)
 

@@ -1,0 +1,93 @@
+"""What one prediction adds to another on the same rows: a difference of scores with an interval.
+
+Both predictions have decisions of their own, chosen on these rows. Rows are resampled (a paired bootstrap), so the
+interval says how far the difference depends on which rows there happened to be.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.evaluation.choose_rules import Decisions
+
+GAIN_METRICS = ("example_f1", "micro_f1", "macro_f1")
+SAMPLES = 200
+#: the interval holds this share of the resampled differences
+SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Differences of the three F1 scores, their mean, and the interval and standard error of that mean."""
+
+    scores: dict[str, float]
+    mean: float
+    low: float
+    high: float
+    error: float
+
+    def is_clear(self, metric: str) -> bool:
+        """Better on average by more than a standard error, and not worse in this metric, where it is an F1."""
+        return self.mean > self.error and self.scores.get(metric, 0.0) >= 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        rounded = {name: round(value, 5) for name, value in self.scores.items()}
+        return rounded | {"mean": round(self.mean, 5), "interval": [round(self.low, 5), round(self.high, 5)]}
+
+    def describe(self) -> str:
+        """One sentence for the log and the model card."""
+        parts = ", ".join(f"{name.replace('_', '-')} {value:+.4f}" for name, value in self.scores.items())
+        return f"{parts}; mean {self.mean:+.4f}, {SHARE:.0%} interval {self.low:+.4f} to {self.high:+.4f}"
+
+
+def measure_gain(
+    truth: np.ndarray, before: tuple[np.ndarray, Decisions], after: tuple[np.ndarray, Decisions], seed: int = 0
+) -> Gain:
+    """What `after` adds to `before`, each probabilities (n, L) and the decisions chosen for them.
+
+    truth  (n, L), NaN where unknown: such entries count for nothing
+    """
+    known = ~np.isnan(truth)
+    rows = np.flatnonzero(known.any(axis=1))
+    true = (truth[rows] == 1) & known[rows]
+    random = np.random.default_rng(seed)
+    # How often each row was drawn; the first sample is the rows as they are.
+    counts = np.vstack([np.ones(len(rows)), random.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), SAMPLES)])
+    scores = []
+    for proba, decisions in (before, after):
+        of_metric = [
+            _resampled(metric, true, decisions.best[metric].apply(proba)[rows] & known[rows], counts, known)
+            for metric in GAIN_METRICS
+        ]
+        scores.append(np.stack(of_metric))
+    difference = scores[1] - scores[0]  # (metrics, samples)
+    mean = difference.mean(axis=0)
+    low, high = np.quantile(mean[1:], [(1 - SHARE) / 2, (1 + SHARE) / 2])
+    return Gain(
+        scores={name: float(value) for name, value in zip(GAIN_METRICS, difference[:, 0], strict=True)},
+        mean=float(mean[0]),
+        low=float(low),
+        high=float(high),
+        error=float(mean[1:].std()),
+    )
+
+
+def _resampled(metric: str, true: np.ndarray, given: np.ndarray, counts: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The metric on every sample, (samples,)."""
+    hits = true & given
+    row_hits, row_size = hits.sum(axis=1), true.sum(axis=1) + given.sum(axis=1)
+    if metric == "example_f1":
+        f1 = np.divide(2.0 * row_hits, row_size, out=np.zeros(len(row_hits)), where=row_size > 0)
+        return np.asarray(counts @ f1 / counts.sum(axis=1))
+    if metric == "micro_f1":
+        return np.asarray(2 * (counts @ row_hits) / np.maximum(counts @ row_size, 1))
+    label_hits, label_size = (
+        np.asarray((sparse.csr_matrix(part, dtype=np.float64).T @ counts.T).T)  # (samples, L)
+        for part in (hits, true.astype(np.int64) + given)
+    )
+    f1 = np.divide(2 * label_hits, label_size, out=np.zeros_like(label_hits), where=label_size > 0)
+    return np.asarray(f1[:, known.any(axis=0)].mean(axis=1))

@@ -1,0 +1,75 @@
+"""Base learners on disk while a training runs: one that was fitted is never fitted again.
+
+Each fitted base learner is a file `base-NAME` beside the checkpoints: its arrays, its out-of-fold logits, and the
+identity of what it was fitted on. A file of other rows or settings, or a damaged one, is passed over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from lampnet.base_learners.protocol import BaseLearner, Features
+from lampnet.base_learners.stack import FittedLearner
+from lampnet.errors import CheckpointError
+from lampnet.runtime.atomic_files import remove_file
+from lampnet.training.checkpoint import read_checkpoint, write_checkpoint
+
+PREFIX = "base-"
+OUT_OF_FOLD = "out_of_fold"
+
+
+class BaseLearnerFiles:
+    """The base learners of one fit in a folder; without a folder nothing is kept."""
+
+    def __init__(self, folder: Path | None, identity: str) -> None:
+        self.folder, self.identity = folder, identity
+
+    def save(self, name: str, learner: BaseLearner, out_of_fold: np.ndarray) -> None:
+        """Keep a learner that was just fitted; a full disk costs the file, not the fit."""
+        if self.folder is None:
+            return
+        arrays = {f"array.{key}": value for key, value in learner.arrays().items()} | {OUT_OF_FOLD: out_of_fold}
+        tensors = {key: torch.from_numpy(np.ascontiguousarray(value)) for key, value in arrays.items()}
+        try:
+            write_checkpoint(self.folder / f"{PREFIX}{name}", tensors, {"identity": self.identity})
+        except CheckpointError:
+            remove_file(self.folder / f"{PREFIX}{name}")
+
+    def restored(self, names: tuple[str, ...]) -> dict[str, FittedLearner]:
+        """Those of the named learners that were fitted on the same rows with the same settings."""
+        found: dict[str, FittedLearner] = {}
+        for name in names if self.folder is not None else ():
+            assert self.folder is not None
+            path = self.folder / f"{PREFIX}{name}"
+            try:
+                kept = read_checkpoint(path) if path.is_file() else None
+            except CheckpointError:
+                continue
+            if kept is None or kept.state.get("identity") != self.identity:
+                continue
+            arrays = {key: tensor.numpy() for key, tensor in kept.tensors.items()}
+            out_of_fold = arrays.pop(OUT_OF_FOLD)
+            found[name] = FittedLearner({key.removeprefix("array."): a for key, a in arrays.items()}, out_of_fold)
+        return found
+
+
+def remove_base_learner_files(folder: Path) -> None:
+    """Forget the base learners of an earlier run."""
+    for path in folder.glob(f"{PREFIX}*"):
+        remove_file(path)
+
+
+def identity_of(X: Features, Y_nL: np.ndarray, *settings: Any) -> str:
+    """A fingerprint of features, labels and settings."""
+    digest = hashlib.sha256(repr(settings).encode())
+    arrays = [X.indptr, X.indices, X.data] if sparse.issparse(X) else [X]
+    for array in (*arrays, Y_nL):
+        digest.update(str((array.dtype, array.shape)).encode())
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,182 @@
+"""The members of the ensemble: each learns from its fold, side by side on the processor's cores.
+
+A member's numbers do not depend on what runs beside it: each computes on its own thread with its own random bytes,
+so members trained together are equal, bit by bit, to members trained one after the other.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy import sparse
+
+from lampnet.config import Config, TrainingConfig
+from lampnet.inference.examples import Examples
+from lampnet.inference.logits import logits_of_views, with_priors_for_empty_rows
+from lampnet.model.build import build_member, member_seed
+from lampnet.model.initialise import spectral_start
+from lampnet.model.kernels.prediction_layout import laid_out
+from lampnet.model.stacked import StackedLaMP
+from lampnet.pipeline.control import Control
+from lampnet.pipeline.plan import Fold, Plan
+from lampnet.runtime import distributed
+from lampnet.runtime.torch_state import threads
+from lampnet.training.checkpoint import remove_checkpoints
+from lampnet.training.first_logits import match_label_priors
+from lampnet.training.progress import Callback, Progress, RunContext, Stopped
+from lampnet.training.trainer import Trainer
+
+#: rows that the initialisation looks at
+INITIAL_ROWS = 50_000
+#: steps between two moments at which mapped pages are handed back
+RELEASE_STEPS = 500
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trained network, where it ended, and its logits (n, L) of the rows it was validated on.
+
+    is_kept  whether it scored better on these rows than the base learners it started from
+    """
+
+    number: int
+    network: StackedLaMP
+    progress: Progress
+    held_out_logits: np.ndarray
+    is_kept: bool
+
+
+def train_members(
+    plan: Plan, config: Config, graph: sparse.csr_matrix | None, control: Control, seconds: float
+) -> list[Member]:
+    """Train a member for every fold, or fewer: where none of the first ones beats its start, the others would not.
+
+    seconds  wall time for all of them; 0 for no limit. Where a signal asks for the end, the best so far is returned.
+    """
+    work = _Members(plan, config, graph, control)
+    numbers = list(range(len(plan.folds)))
+    workers = _workers(config.training.threads, len(numbers))
+    rounds = -(-len(numbers) // workers)
+    budget = seconds / rounds
+    members = work.side_by_side(numbers[:workers], workers, budget)
+    rest = numbers[workers:]
+    if rest and not control.received:
+        if plan.stack is not None and not any(member.is_kept for member in members):
+            control.log(f"no network was better than the base learners in {workers} of {len(numbers)} folds: no more")
+        else:
+            members += work.side_by_side(rest, workers, budget)
+    return sorted(members, key=lambda member: member.number)
+
+
+def _workers(asked: int, members: int) -> int:
+    """How many members are trained at once: one per core, or per thread that was asked for."""
+    if distributed.team().size > 1:
+        return 1
+    return max(1, min(members, asked or len(os.sched_getaffinity(0))))
+
+
+class _Members:
+    """What all members of one fit share."""
+
+    def __init__(self, plan: Plan, config: Config, graph: sparse.csr_matrix | None, control: Control) -> None:
+        self.plan, self.config, self.graph, self.control = plan, config, graph, control
+        self.lock = threading.Lock()
+
+    def side_by_side(self, numbers: list[int], workers: int, seconds: float) -> list[Member]:
+        """Train these members, `workers` at a time, each for so many seconds at most."""
+        if workers == 1:
+            made = []
+            with threads(self.config.training.threads):
+                for number in numbers:
+                    made.append(self._train(number, seconds))
+                    if self.control.received:
+                        break
+            return [member for member in made if member is not None]
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            futures = [pool.submit(self._train_unless_ended, number, seconds) for number in numbers]
+            try:
+                return [member for member in map(Future.result, futures) if member is not None]
+            except BaseException:
+                self.control.received.append(0)  # the others end at their next step
+                raise
+
+    def _train_unless_ended(self, number: int, seconds: float) -> Member | None:
+        return None if self.control.received else self._train(number, seconds)
+
+    def _train(self, number: int, seconds: float) -> Member | None:
+        """One member; None where a signal came before it had an epoch of its own."""
+        plan, fold = self.plan, self.plan.folds[number]
+        training = _member_training(self.config.training, number, seconds)
+        network = build_member(self.config, len(plan.label_names), plan.encoder, self.graph, number)
+        _initialise(network, fold.train, training)
+        if number == 0:
+            each = f" in each of {len(plan.folds)} networks" if len(plan.folds) > 1 else ""
+            self.control.log(f"training {sum(p.numel() for p in network.parameters()):,} weights{each}")
+        context = RunContext(
+            folder=_member_folder(self.control, number),
+            callback=self._callback(),
+            member=number + 1,
+            members=len(plan.folds),
+            received=self.control.received,
+        )
+        trainer = Trainer(network, training, fold.train, fold.valid[0], context)
+        try:
+            progress = trainer.run(resume=self.control.resume)
+        except Stopped as stopped:
+            progress = stopped.progress
+            trainer.use_best()
+        if plan.stack is None and not trainer.best:
+            return None
+        return self._member(number, fold, network, progress, bool(trainer.best))
+
+    def _member(self, number: int, fold: Fold, network: StackedLaMP, progress: Progress, is_kept: bool) -> Member:
+        network.eval()
+        nodes = fold.valid[0].nodes
+        logits = np.zeros((len(nodes), network.n_labels), dtype=np.float32)
+        if is_kept:
+            logits = logits_of_views(lambda n_nodes: laid_out(network, n_nodes), fold.valid)
+            logits = with_priors_for_empty_rows(logits, nodes, self.plan.priors)
+        return Member(number, network, progress, logits, is_kept)
+
+    def _callback(self) -> Callback:
+        asked, release = self.control.run.callback, self.plan.release
+
+        def called(event: str, progress: Progress) -> None:
+            if release is not None and progress.step % RELEASE_STEPS == 0:
+                release()
+            if asked is not None:
+                with self.lock:
+                    asked(event, progress)
+
+        return called
+
+
+def _initialise(network: StackedLaMP, train: Examples, training: TrainingConfig) -> None:
+    sample, seed = train, training.seed
+    if len(train) > INITIAL_ROWS:
+        sample = train.take(np.sort(np.random.default_rng(seed).permutation(len(train))[:INITIAL_ROWS]))
+    if training.start == "spectral":
+        spectral_start(network, sample.nodes, sample.all_targets(), seed)
+    match_label_priors(network, sample, seed)
+
+
+def _member_training(training: TrainingConfig, number: int, seconds: float) -> TrainingConfig:
+    """A member's own seed, and its share of the time."""
+    return replace(training, seed=member_seed(training.seed, number), time_budget=seconds)
+
+
+def _member_folder(control: Control, number: int) -> Path | None:
+    """Where a member's checkpoints go: the first's into the run's folder, the others' into folders of their own."""
+    if control.folder is None or number == 0:
+        return control.folder
+    own = control.folder / f"network-{number + 1}"
+    own.mkdir(parents=True, exist_ok=True)
+    if not control.resume:
+        remove_checkpoints(own)
+    return own

@@ -1,0 +1,230 @@
+"""How labelled rows are shared: which examples each member of the ensemble learns from and is validated on.
+
+Rows are encoded and the base learners fitted here, once; every fold then has the stacking weights that were fitted
+without its own rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.base_learners.protocol import FOLDS, BaseLearner, FitContext
+from lampnet.base_learners.stack import FittedLearner, Stack, vstack_features
+from lampnet.base_learners.stacking_weights import StackingWeights
+from lampnet.config import Config
+from lampnet.data.dataset import Dataset
+from lampnet.data.label_priors import label_priors
+from lampnet.data.schema import align_labels
+from lampnet.data.splits import Splits, fold_numbers, parts_of
+from lampnet.encoders import make_encoder
+from lampnet.encoders.base import EncodedRows, Encoder
+from lampnet.errors import ConfigError, DataError
+from lampnet.inference.examples import Examples, examples_of_views
+from lampnet.pipeline.base_learner_files import BaseLearnerFiles, identity_of
+from lampnet.pipeline.control import Control
+from lampnet.pipeline.mapped_rows import MappedRows
+from lampnet.training.progress import Stopped
+
+#: mapped bytes from which on pages are handed back to the system
+RELEASE_BYTES = 1 << 30
+#: of a time budget, what the base learners may take: with a network to follow, and alone
+LEARNERS_SHARE, LEARNERS_ALONE_SHARE = 0.5, 0.8
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What one member of the ensemble learns from, and the held-out rows it is validated on, in each of their views."""
+
+    train: Examples
+    valid: list[Examples]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Encoded rows with their base logits, and how the members of the ensemble share them.
+
+    labels    CSR (n, L) of the training rows, for the label graph
+    priors    (L,) how often each label is true
+    rows      how many rows there are, by part, for the model card
+    refit     fits the base learners again on more rows once every choice is made; None where they know all rows
+    release   hands mapped pages back to the system; None for rows in memory
+    """
+
+    name: str
+    label_names: tuple[str, ...]
+    encoder: Encoder
+    stack: Stack | None
+    folds: list[Fold]
+    labels: sparse.csr_matrix
+    priors: np.ndarray
+    rows: dict[str, int]
+    refit: Callable[[], None] | None = None
+    release: Callable[[], None] | None = None
+
+
+def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
+    """All labelled rows in folds: each member learns from all folds but one and is validated on that one."""
+    train = splits.train
+    if splits.valid is not None:
+        raise ConfigError(
+            f"training.folds={config.training.folds} came together with {len(splits.valid)} validation rows; "
+            "set training.folds=1 to choose on these, or give all labelled rows as training rows"
+        )
+    truth = train.indicator()
+    encoder, encoded = _encode(train, config, control)
+    blocked = _blocked(splits, control)
+    stack, base_logits = _fit_base_learners(config, encoded, truth, blocked, control)
+    fold_n = fold_numbers(len(train), config.training.folds, config.training.seed, blocked)
+    weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
+    if stack is not None and base_logits is not None:
+        control.phase(0.0, "stacking weights")
+        weights = list(stack.fit_weights(base_logits, truth, fold_n).folds)
+    folds = []
+    for (rest, own), own_weights in zip(parts_of(fold_n), weights, strict=True):
+        views = examples_of_views(encoded, truth, base_logits, own_weights)
+        folds.append(Fold(Examples.joined([view.take(rest) for view in views]), [view.take(own) for view in views]))
+    return _plan(train, truth, encoder, stack, folds, {"train": len(train), "valid": 0})
+
+
+def single_split(splits: Splits, config: Config, validation_fraction: float, control: Control) -> Plan:
+    """One network that learns from the training rows and is validated on the validation rows."""
+    blocked = _blocked(splits, control)
+    splits = splits.with_validation(validation_fraction, config.training.seed)
+    train, valid = splits.train, splits.valid
+    assert valid is not None
+    check_training_rows(train)
+    if valid.label_names != train.label_names:
+        valid = align_labels(valid, train.label_names)
+    truth, valid_truth = train.indicator(), valid.indicator()
+    encoder, encoded = _encode(train, config, control)
+    held_out = encoder.encode(valid.rows, valid.row_edges)
+    stack, base_logits = _fit_base_learners(config, encoded, truth, blocked, control)
+    weights, held_out_logits = None, None
+    if stack is not None and base_logits is not None:
+        control.phase(0.0, "stacking weights")
+        fold_n = fold_numbers(len(train), FOLDS, config.training.seed, blocked)
+        weights = stack.choose_and_fit_weights(base_logits, truth, fold_n)
+        held_out_logits = stack.logits(held_out.features)
+    fold = Fold(
+        Examples.joined(examples_of_views(encoded, truth, base_logits, weights)),
+        examples_of_views(held_out, valid_truth, held_out_logits, weights),
+    )
+
+    def refit() -> None:
+        assert stack is not None
+        # A label that no training row has is new to the network: its base logits stay as the network knew them.
+        known = np.where(np.any(truth > 0, axis=0), valid_truth, np.nan)
+        features, labels = vstack_features([encoded.features, held_out.features]), np.vstack([truth, known])
+        stack.refit(features, labels, config.training.seed, control.report)
+
+    again = refit if stack is not None and config.training.refit_base_learners else None
+    plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)})
+    return replace(plan, refit=again)
+
+
+def mapped(rows: MappedRows) -> Plan:
+    """One network that learns from mapped training rows and is validated on the prepared validation rows."""
+    names, weights = rows.label_names, None if rows.stack is None else rows.stack.weights
+    parts = {name: replace(part, weights=weights) for name, part in rows.parts.items()}
+    train = parts["train"]
+    stored = train.targets
+    return Plan(
+        name=rows.name,
+        label_names=names,
+        encoder=rows.encoder,
+        stack=rows.stack,
+        folds=[Fold(train, [part for name, part in parts.items() if name != "train"])],
+        labels=sparse.csr_matrix((stored.values, stored.ids, stored.offsets), shape=(len(train), len(names))),
+        priors=stored.label_priors(),
+        rows={"train": len(train), "valid": len(parts["valid"])},
+        release=rows.release if rows.mapped_bytes() > RELEASE_BYTES else None,
+    )
+
+
+def _plan(
+    train: Dataset, truth: np.ndarray, encoder: Encoder, stack: Stack | None, folds: list[Fold], rows: dict[str, int]
+) -> Plan:
+    assert train.labels is not None
+    return Plan(
+        name=train.name,
+        label_names=train.label_names,
+        encoder=encoder,
+        stack=stack,
+        folds=folds,
+        labels=train.labels,
+        priors=label_priors(truth),
+        rows=rows,
+    )
+
+
+def _blocked(splits: Splits, control: Control) -> bool:
+    if splits.serially_correlated:
+        control.log("rows that follow each other are alike: folds are blocks of consecutive rows")
+    return splits.serially_correlated
+
+
+def check_training_rows(train: Dataset) -> None:
+    """Refuse what cannot be learned from, with a sentence that says why."""
+    if train.labels is None:
+        raise DataError(f"{train.name}: the training rows carry no labels; give rows with labels")
+    if len(train) < 2:
+        raise DataError(f"{train.name}: {len(train)} training row(s) came; at least two are needed")
+    if not train.label_names:
+        raise DataError(f"{train.name}: no label names were found; at least one label is needed")
+    if not np.any(np.nan_to_num(train.labels.data) > 0):
+        raise DataError(f"{train.name}: no training row has any label; there is nothing to learn from")
+
+
+def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, EncodedRows]:
+    control.log(f"encoding {len(train)} {train.kind} rows")
+    control.phase(0.0, "encoding")
+    encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
+    return encoder, encoder.encode(train.rows, train.row_edges)
+
+
+class _EndAsked(Exception):
+    """A signal came while a base learner was being fitted."""
+
+
+def _fit_base_learners(
+    config: Config, encoded: EncodedRows, truth: np.ndarray, blocked: bool, control: Control
+) -> tuple[Stack | None, np.ndarray | None]:
+    """The base learners, and their out-of-fold logits of the training rows (n, L, K).
+
+    Where a signal asks for the end, the stack of those learners that are fitted already.
+    """
+    control.collect_signals()
+    names, seed = config.model.base_learners, config.training.seed
+    if not names:
+        return None, None
+    fold_n = fold_numbers(len(truth), FOLDS, seed, blocked) if blocked else None
+    X = encoded.features
+    files = BaseLearnerFiles(control.folder, identity_of(X, truth, names, seed, blocked))
+    fitted = files.restored(names) if control.resume else {}
+    control.log(f"fitting base learners ({', '.join(name for name in names if name not in fitted) or 'none'})")
+    if fitted:
+        control.log(f"fitted by the earlier run: {', '.join(fitted)}")
+
+    def keep(name: str, learner: BaseLearner, out_of_fold: np.ndarray) -> None:
+        fitted[name] = FittedLearner(learner.arrays(), out_of_fold)
+        files.save(name, learner, out_of_fold)
+
+    def report(share: float, doing: str) -> None:
+        control.phase(share, f"base learners: {doing}")
+        if control.received:
+            raise _EndAsked
+
+    share = LEARNERS_SHARE if config.model.network else LEARNERS_ALONE_SHARE
+    context = FitContext(progress=report, budget_seconds=control.budget.share(share), log=control.log)
+    stack = Stack(names)
+    try:
+        return stack, stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted))
+    except _EndAsked:
+        if not fitted:
+            raise Stopped.before_training(control.received[0]) from None
+    stack = Stack([name for name in names if name in fitted])
+    return stack, stack.fit(X, truth, seed, fold_n, fitted=fitted)

@@ -1,0 +1,162 @@
+"""The floor: no model ends below the stack of its own base learners, out-of-fold."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from lampnet.base_learners.linear import LinearLearner
+from lampnet.config import Config
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import Splits
+from lampnet.errors import ConfigError
+from lampnet.evaluation.gain import GAIN_METRICS
+from lampnet.evaluation.metrics import METRICS
+from lampnet.inference.predictor import FittedModel
+from lampnet.persistence.model_folder import load_model, save_model
+from lampnet.pipeline.control import FitRun
+from lampnet.pipeline.fit import fit
+from lampnet.training.progress import Stopped
+
+TINY = {"model.width": 8, "training.epochs": 2, "training.threads": 1, "model.base_learners": "linear,knn"}
+
+
+def random_rows(n: int, n_labels: int, noise: float, seed: int, unknown: float = 0.0) -> Dataset:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 6)).astype(np.float32)
+    Y = (X @ random.normal(size=(6, n_labels)) + noise * random.normal(size=(n, n_labels)) > 0.8).astype(np.float32)
+    Y[0] = 1.0  # every label has a row
+    Y[random.random(Y.shape) < unknown] = np.nan
+    names = tuple(f"l{i}" for i in range(n_labels))
+    return Dataset(name="random", kind="vector", rows=X, labels=sparse.csr_matrix(Y), label_names=names)
+
+
+def out_of_fold(model: FittedModel) -> dict[str, float]:
+    truth, proba = model.valid_truth, model.valid_proba
+    assert truth is not None
+    assert proba is not None
+    return {m: METRICS[m](truth, model.decisions.best[m].apply(proba)) for m in GAIN_METRICS}
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    n=st.integers(20, 90),
+    n_labels=st.integers(1, 5),
+    noise=st.floats(0.1, 3.0),
+    seed=st.integers(0, 1000),
+    unknown=st.sampled_from([0.0, 0.2]),
+)
+def test_no_model_ends_below_its_stack_out_of_fold(
+    n: int, n_labels: int, noise: float, seed: int, unknown: float
+) -> None:
+    # A rate this high makes bad networks, which must not be kept.
+    config = Config.preset("fast").updated({**TINY, "training.learning_rate": 0.05, "training.folds": 3})
+    model = fit(Splits(train=random_rows(n, n_labels, noise, seed, unknown)), config)
+    scores, stack = out_of_fold(model), model.metadata["stack_scores"]
+    assert np.mean([scores[m] for m in GAIN_METRICS]) >= np.mean([stack[m] for m in GAIN_METRICS]) - 1e-9
+    assert scores["example_f1"] >= stack["example_f1"] - 1e-9
+    assert (model.network is None) == (model.network_weight == 0) == (not model.config.model.network)
+
+
+def test_a_useless_network_is_left_out_and_the_model_is_the_stack(tmp_path: Path) -> None:
+    data, said = random_rows(60, 3, 1.0, seed=0), []
+    ruined = {**TINY, "training.learning_rate": 5.0, "training.clip": 0, "training.warmup_steps": 0}
+    model = fit(Splits(train=data), Config.preset("fast").updated(ruined), run=FitRun(log=said.append))
+    stack = fit(Splits(train=data), Config.preset("quick").updated(TINY))
+    assert model.network is None
+    assert any("no more" in line or "left out" in line for line in said)
+    np.testing.assert_array_equal(model.proba(data.rows), stack.proba(data.rows))
+    assert model.decisions == stack.decisions
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.proba(data.rows), model.proba(data.rows))
+    with pytest.raises(ConfigError, match="has no network"):
+        loaded.plain_network  # noqa: B018 (a property that refuses)
+
+
+def test_a_network_that_helps_is_kept_and_the_card_says_what_it_adds(tmp_path: Path) -> None:
+    """Labels that depend on pairs of words, which neither a linear model nor cosine neighbours can learn."""
+    random = np.random.default_rng(0)
+    bits = random.random((600, 4)) < 0.5
+    Y = np.stack([bits[:, 0] ^ bits[:, 1], bits[:, 2] ^ bits[:, 3]], axis=1).astype(np.float32)
+    words = np.concatenate([bits, ~bits], axis=1).astype(np.float32)
+    rows, labels = sparse.csr_matrix(words), sparse.csr_matrix(Y)
+    data = Dataset(name="xor", kind="wordset", rows=rows, labels=labels, label_names=("a", "b"))
+    changes = {"model.width": 16, "model.base_learners": "linear", "model.feature_steps": 1, "training.epochs": 30,
+               "training.folds": 2, "model.dropout": 0.0, "model.node_dropout": 0.0, "training.patience": 0,
+               "training.learning_rate": 5e-3, "training.threads": 2, "input.tfidf": "false"}  # fmt: skip
+    model = fit(Splits(train=data), Config.preset("fast").updated(changes))
+    assert model.network is not None
+    assert model.network_weight == 1.0
+    gain = model.metadata["network_gain"]
+    assert gain["interval"][0] > 0
+    card = (save_model(model, tmp_path / "m") / "README.md").read_text(encoding="utf-8")
+    assert f"mean {gain['mean']:+.4f}" in card
+    assert "it is kept" in card
+
+
+def test_members_side_by_side_are_those_trained_one_after_the_other() -> None:
+    data = random_rows(80, 3, 0.5, seed=1)
+    config = Config.preset("fast").updated({**TINY, "training.folds": 4, "training.keep_network": "always"})
+    alone = fit(Splits(train=data), config)
+    together = fit(Splits(train=data), config.updated({"training.threads": 3}))
+    np.testing.assert_array_equal(alone.proba(data.rows), together.proba(data.rows))
+    assert alone.decisions == together.decisions
+
+
+def test_a_signal_during_the_second_base_learner_leaves_the_stack_of_the_first(tmp_path: Path) -> None:
+    data = random_rows(80, 3, 0.5, seed=1)
+    config = Config.preset("fast").updated({**TINY, "training.folds": 2})
+
+    def interrupt(share: float, doing: str) -> None:
+        if doing.startswith("base learners: knn"):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped) as stopped:
+        fit(Splits(train=data), config, run=FitRun(folder=tmp_path, phase=interrupt))
+    model = stopped.value.model
+    assert model.stack.names == ("linear",)
+    assert model.network is None
+    assert load_model(save_model(model, tmp_path / "m")).proba(data.rows).shape == (80, 3)
+
+
+def test_resuming_never_fits_a_base_learner_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = random_rows(80, 3, 0.5, seed=1)
+    config = Config.preset("fast").updated({**TINY, "training.folds": 2, "training.keep_network": "always"})
+    whole = fit(Splits(train=data), config)
+
+    def interrupt(event: str, progress: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped):
+        fit(Splits(train=data), config, run=FitRun(folder=tmp_path, callback=interrupt))
+    fitted: list[int] = []
+    original = LinearLearner.fit
+    monkeypatch.setattr(LinearLearner, "fit", lambda *args, **more: (fitted.append(1), original(*args, **more))[1])
+    resumed = fit(Splits(train=data), config, run=FitRun(folder=tmp_path, resume=True))
+    assert not fitted
+    np.testing.assert_array_equal(resumed.proba(data.rows), whole.proba(data.rows))
+    other = data.take(np.arange(70))  # other rows are another fit
+    fit(Splits(train=other), config.updated({"model.network": False}), run=FitRun(folder=tmp_path, resume=True))
+    assert fitted
+
+
+def test_a_damaged_base_learner_file_is_fitted_again(tmp_path: Path) -> None:
+    data = random_rows(60, 2, 0.5, seed=2)
+    config = Config.preset("quick").updated(TINY)
+    whole = fit(Splits(train=data), config, run=FitRun(folder=tmp_path))
+    path = tmp_path / "base-linear"
+    path.write_bytes(path.read_bytes()[:-40] + b"x" * 40)
+    resumed = fit(Splits(train=data), config, run=FitRun(folder=tmp_path, resume=True))
+    np.testing.assert_array_equal(resumed.proba(data.rows), whole.proba(data.rows))
+
+
+def test_quick_without_base_learners_is_refused() -> None:
+    with pytest.raises(ConfigError, match="leaves no model"):
+        Config.preset("quick").updated({"model.base_learners": "none"})
