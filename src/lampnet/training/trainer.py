@@ -96,21 +96,24 @@ class Trainer:
         return self.progress
 
     def _score_start(self) -> None:
-        """Epoch 0: the stacked base logits, which the network must beat to be kept."""
+        """Epoch 0: the stacked base logits, which the network must beat to be kept; their loss is on validation rows."""
         stacked = self.valid.stacked()
         if stacked is None or self.config.keep_network == "always" or self.progress.step:
             return
         progress = self.progress
-        progress.best_score = progress.start_score = self._score(probabilities(stacked))
+        scores = self._scores(probabilities(stacked))
+        progress.best_score = progress.start_score = scores[self.config.metric]
+        truth = self.valid.truth(np.arange(len(self.valid)))
         progress.history.append(
             EpochRecord(
                 epoch=-1,
-                loss=math.nan,
+                loss=float(lamp_loss([torch.from_numpy(stacked)], truth)),
                 score=progress.start_score,
                 seconds=0.0,
                 rows_per_second=0.0,
                 learning_rate=0.0,
                 network=progress.network,
+                scores=scores,
             )
         )
         self.callback("epoch", progress)
@@ -266,9 +269,9 @@ class Trainer:
         self.model.eval()
         proba = probabilities(predict_logits(laid_out(self.model, self.valid.n_nodes()), self.valid))
         self._use(live)
-        return self._score(proba)
+        return self._scores(proba)
 
-    def _score(self, proba: np.ndarray) -> float:
+    def _scores(self, proba: np.ndarray) -> dict[str, float]:
         truth = self.valid.truth(np.arange(len(self.valid))).numpy()
         rules = choose_paper_thresholds(truth, proba)
         return {name: float(METRICS[name](truth, rule.apply(proba))) for name, rule in rules.items()}
