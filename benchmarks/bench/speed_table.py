@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.base_learners.stacking_weights import StackingWeights
 from lampnet.baselines.seq2seq import Seq2Seq
 from lampnet.encoders.nodes import NodeRows
 from lampnet.experiments.machine import machine, version
@@ -72,7 +73,8 @@ def measure(
         # Random base logits: their values do not change the time.
         shape = (*rows[1].shape, len(config.model.base_learners))
         base_logits = rng.standard_normal(shape, dtype=np.float32) if config.model.base_learners else None
-        return Examples(nodes=rows[0], targets=rows[1], base_logits=base_logits)
+        weights = None if base_logits is None else StackingWeights.equal(*shape[1:])
+        return Examples(nodes=rows[0], targets=rows[1], base_logits=base_logits, weights=weights)
 
     learn, valid, test = examples(parts["train"]), examples(check), examples(parts["test"])
 

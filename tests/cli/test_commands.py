@@ -40,8 +40,13 @@ def test_train_leaves_a_model_folder(trained: Path) -> None:
     there = {path.name for path in (trained / "model").iterdir()}
     assert {"weights.safetensors", "model.json", "README.md", "history.json"} <= there
     history = json.loads((trained / "model" / "history.json").read_text())
-    assert [(record["network"], record["epoch"]) for record in history] == [(n, e) for n in range(1, 6) for e in (0, 1)]
-    assert "60 training rows; a cross-fitted ensemble of 5 networks" in (trained / "model" / "README.md").read_text()
+    networks = sorted({record["network"] for record in history})
+    assert networks == list(range(1, len(networks) + 1))
+    epochs = [(record["network"], record["epoch"]) for record in history]
+    assert epochs == [(n, e) for n in networks for e in (-1, 0, 1)], "the start of each, and two epochs"
+    card = (trained / "model" / "README.md").read_text()
+    assert "60 training rows" in card
+    assert "the base learners alone, stacked" in card
     assert not list(trained.glob(".model*")), "nothing temporary is left"
 
 

@@ -186,7 +186,7 @@ def test_mistakes_get_a_sentence(parameters: dict[str, object], x: object, y: ob
 def test_a_validation_fraction_that_is_given_is_used_by_a_single_network() -> None:
     X = sparse.csr_matrix(np.random.default_rng(0).random((60, 6)) < 0.5, dtype=np.float32)
     y = np.asarray(X[:, :2].todense())
-    options = {"width": 8, "epochs": 1, "n_jobs": 1}
+    options = {"width": 8, "epochs": 1, "n_jobs": 1, "settings": {"training.keep_network": "always"}}
     single = LaMPClassifier(validation_fraction=0.25, **options).fit(X, y).model_
     assert single.metadata["rows"] == {"train": 45, "valid": 15}
     assert single.metadata["networks"] == 1

@@ -199,7 +199,7 @@ def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], Non
 
     def prune(event: str, progress: Any) -> None:
         if event == "epoch":
-            trial.report(progress.history[-1].score, progress.history[-1].epoch)
+            trial.report(progress.history[-1].score, progress.history[-1].epoch + 1)  # epoch 0 is the stack
             if trial.should_prune():
                 raise optuna.TrialPruned
 

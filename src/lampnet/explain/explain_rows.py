@@ -28,6 +28,16 @@ STRANDS = (
 )
 
 
+STACK_ONLY = (
+    "This model predicts by its base learners (stage 0), because its network scored no better on held-out rows; "
+    "the later stages and the attention show what the network makes of the row."
+)
+MIXED = (
+    "The prediction is {weight:.0%} the network's last stage and otherwise that of the base learners (stage 0), by "
+    "the share of the folds in which the network scored better."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shown:
     """What a row shows: labels that are asked for by number, and at most so many labels and nodes."""
@@ -101,9 +111,19 @@ def explain_predicted(
                 to_input=to_input[..., kept],
                 to_labels=attention.to_labels(index),
                 exchanges_messages=attention.position[index] >= 0,
-                note="" if predicted.encoded.other_view is None else STRANDS,
+                note=_note(predicted),
             )
     return [explained[int(row)] for row in rows]
+
+
+def _note(predicted: PredictedRows) -> str:
+    sentences = [STRANDS] if predicted.encoded.other_view is not None else []
+    weight = predicted.model.network_weight
+    if weight == 0:
+        sentences.append(STACK_ONLY)
+    elif weight < 1:
+        sentences.append(MIXED.format(weight=weight))
+    return " ".join(sentences)
 
 
 def label_numbers(names: Sequence[str], labels: Sequence[str]) -> tuple[int, ...]:

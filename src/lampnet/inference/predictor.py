@@ -47,7 +47,8 @@ class FittedModel:
     valid_truth, valid_proba  labels and out-of-fold probabilities (n, L) of the held-out rows that the decisions
                   were chosen on: the validation rows or, cross-fitted, all labelled rows; not saved
     precision     "float32", or "int8" for 8-bit products
-    network_weight  the share of the folds in which the network beat the stack; the stack counts for the rest
+    network_weight  the share of the folds in which the network beat the stack; the stack counts for the rest.
+                  At 0 a network may be there all the same, for explanations of its messages
     """
 
     config: Config
@@ -76,7 +77,7 @@ class FittedModel:
     def logits_of(self, views: Sequence[Examples]) -> np.ndarray:
         """`logits` of rows that are encoded already."""
         stacked = views[0].stacked() if self.network_weight < 1 else None
-        if self.network is None:
+        if self.network_weight == 0:
             assert stacked is not None
             logits = stacked
         else:
@@ -110,9 +111,8 @@ class FittedModel:
         """The network, where there is one."""
         if self.network is None:
             raise ConfigError(
-                "this model is the stack of its base learners and has no network whose messages could be shown: it was "
-                "trained with the preset quick, or a network did not score better; train with "
-                "training.keep_network=always to have one"
+                "this model is the stack of its base learners and has no network whose messages could be shown "
+                "(the preset quick, or a time budget too short for one); train with the preset fast to have one"
             )
         return self.network
 

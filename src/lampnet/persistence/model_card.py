@@ -23,7 +23,7 @@ def model_card(model: FittedModel) -> str:
         "## Data",
         "",
         f"- rows of kind `{model.encoder.kind}`; {len(model.label_names)} labels",
-        _rows(metadata.get("rows", {}), metadata.get("networks", 1)),
+        _rows(metadata.get("rows", {}), metadata.get("folds", 1)),
         f"- seed {config.training.seed} for the split and the initial weights",
         "",
         "## Training",
@@ -31,11 +31,11 @@ def model_card(model: FittedModel) -> str:
         f"- preset `{_plain(config.preset_name)}`, label graph `{_plain(config.label_graph)}`, width "
         f"{config.model.width}, {config.model.steps} steps, {config.model.heads} heads, "
         f"feature steps {config.model.feature_steps}, base learners: {', '.join(config.model.base_learners) or 'none'}",
-        f"- {metadata.get('epochs', '?')} epochs in {metadata.get('minutes', '?')} minutes "
-        f"({_plain(metadata.get('status', 'finished'))}); the best was epoch {metadata.get('best_epoch', '?')} by "
-        f"{_plain(config.training.metric)} on held-out rows",
-        f"- {metadata.get('weights', '?')} weights",
-        *_stack_lines(metadata, model.network is not None),
+        f"- {metadata.get('minutes', '?')} minutes ({_plain(metadata.get('status', 'finished'))}); "
+        f"{metadata.get('networks_trained', '?')} networks of up to {metadata.get('epochs', '?')} epochs, the best by "
+        f"{_plain(config.training.metric)} on held-out rows; {metadata.get('networks', '?')} with "
+        f"{metadata.get('weights', '?')} weights are in the model",
+        *_stack_lines(metadata, model.network_weight > 0),
         "",
         "## Scores on held-out rows, and the decision rules chosen there",
         "",
@@ -66,7 +66,7 @@ def model_card(model: FittedModel) -> str:
     return "\n".join(lines)
 
 
-def _stack_lines(metadata: Mapping[str, Any], has_network: bool) -> list[str]:
+def _stack_lines(metadata: Mapping[str, Any], counts: bool) -> list[str]:
     """What the base learners reach alone, and what the network adds to them."""
     stack, gain = metadata.get("stack_scores"), metadata.get("network_gain")
     if not isinstance(stack, Mapping):
@@ -76,16 +76,16 @@ def _stack_lines(metadata: Mapping[str, Any], has_network: bool) -> list[str]:
     if isinstance(gain, Mapping):
         added = ", ".join(f"{name} {value:+.4f}" for name, value in gain.items() if isinstance(value, float))
         lines.append(f"- the network adds {added} (90% interval of the mean {gain.get('interval')}): ")
-        lines[-1] += "it is kept" if has_network else "not clearly better, so it is left out"
+        lines[-1] += "it is kept" if counts else "not clearly better, so it does not enter the predictions"
     return lines
 
 
-def _rows(rows: Any, networks: Any) -> str:
-    if networks <= 1:
+def _rows(rows: Any, folds: Any) -> str:
+    if folds == 1:
         return f"- {rows.get('train', '?')} training and {rows.get('valid', '?')} validation rows; no test row was used"
     return (
-        f"- {rows.get('train', '?')} training rows; a cross-fitted ensemble of {networks} networks, each trained on "
-        "all but one fold and scored on that fold; no test row was used"
+        f"- {rows.get('train', '?')} training rows in {folds} folds, each scored by models that did not learn from it; "
+        "no test row was used"
     )
 
 

@@ -208,7 +208,7 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
         network.load_state_dict(_weights(folder, network.state_dict(), stored), assign=True)
         network.eval()
     weight = data["network_weight"]
-    if not isinstance(weight, float) or not 0 <= weight <= 1 or (weight == 0) != (network is None):
+    if not isinstance(weight, float) or not 0 <= weight <= 1 or (weight > 0 and network is None):
         raise ModelFolderError(f"{folder / MODEL}: the weight of the network is damaged")
     if weight < 1 and stack is None:
         raise ModelFolderError(f"{folder / MODEL}: a part of each prediction would come from no model")

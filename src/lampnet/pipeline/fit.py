@@ -2,7 +2,7 @@
 
 Rows in memory and mapped rows, a single network and an ensemble take the same path: a `Plan` says which examples
 each member of the ensemble learns from and which it is validated on. The stack of the base learners is a model of its
-own and the floor: a network that does not score better out-of-fold is dropped.
+own and the floor: a network that does not score better out-of-fold does not enter the predictions.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ class _Fit:
         if members:
             found = f" ({gain.describe()})" if gain is not None else ""
             self.control.log(f"the network is not clearly better out-of-fold than the base learners{found}: left out")
-        return self._model([], 0.0, self.stack, members, gain)
+        # One network stays for explanations of its messages; it does not enter the predictions.
+        return self._model(members[:1], 0.0, self.stack, members, gain)
 
     def _model(
         self, kept: list[Member], weight: float, chosen: _Candidate, members: list[Member], gain: Gain | None

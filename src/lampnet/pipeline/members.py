@@ -131,18 +131,13 @@ class _Members:
         except Stopped as stopped:
             progress = stopped.progress
             trainer.use_best()
-        if plan.stack is None and not trainer.best:
-            return None
-        return self._member(number, fold, network, progress, bool(trainer.best))
+        return self._member(number, fold, network, progress) if trainer.best else None
 
-    def _member(self, number: int, fold: Fold, network: StackedLaMP, progress: Progress, is_kept: bool) -> Member:
+    def _member(self, number: int, fold: Fold, network: StackedLaMP, progress: Progress) -> Member:
         network.eval()
-        nodes = fold.valid[0].nodes
-        logits = np.zeros((len(nodes), network.n_labels), dtype=np.float32)
-        if is_kept:
-            logits = logits_of_views(lambda n_nodes: laid_out(network, n_nodes), fold.valid)
-            logits = with_priors_for_empty_rows(logits, nodes, self.plan.priors)
-        return Member(number, network, progress, logits, is_kept)
+        logits = logits_of_views(lambda n_nodes: laid_out(network, n_nodes), fold.valid)
+        logits = with_priors_for_empty_rows(logits, fold.valid[0].nodes, self.plan.priors)
+        return Member(number, network, progress, logits, progress.beats_start())
 
     def _callback(self) -> Callback:
         asked, release = self.control.run.callback, self.plan.release

@@ -48,6 +48,10 @@ class Progress:
     #: "running", then "finished", "early stop", "time budget" or "interrupted"
     status: str = "running"
 
+    def beats_start(self) -> bool:
+        """Whether the best epoch scored better than the stacked base logits; True where there are none."""
+        return math.isnan(self.start_score) or self.best_score > self.start_score
+
     @property
     def loss(self) -> float:
         """Mean training loss of the epoch so far."""

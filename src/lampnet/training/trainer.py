@@ -70,7 +70,6 @@ class Trainer:
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.optimizer = make_optimizer(self.parameters, config)
         self.average = [p.detach().clone() for p in self.parameters] if config.average else []
-        #: the best epoch's weights; empty while none is better than the stacked base logits the network starts from
         self.best: list[Tensor] = []
         self.received = context.received
         self.batches_an_epoch = math.ceil(len(train) / config.batch_size)
@@ -96,13 +95,13 @@ class Trainer:
         return self.progress
 
     def _score_start(self) -> None:
-        """Epoch 0: the stacked base logits, which the network must beat to be kept; their loss is on validation rows."""
+        """Epoch 0: the stacked base logits, which the network must beat; their loss is that of the validation rows."""
         stacked = self.valid.stacked()
         if stacked is None or self.config.keep_network == "always" or self.progress.step:
             return
         progress = self.progress
         scores = self._scores(probabilities(stacked))
-        progress.best_score = progress.start_score = scores[self.config.metric]
+        progress.start_score = scores[self.config.metric]
         truth = self.valid.truth(np.arange(len(self.valid)))
         progress.history.append(
             EpochRecord(
@@ -164,7 +163,8 @@ class Trainer:
             self.best = [weight.clone() for weight in self._evaluated()]
         self.callback("epoch", progress)
         progress.epoch, progress.batch, progress.loss_sum, progress.loss_rows = progress.epoch + 1, 0, 0.0, 0
-        if self.config.patience and progress.epoch - 1 - progress.best_epoch >= self.config.patience:
+        since = progress.best_epoch if progress.beats_start() else -1
+        if self.config.patience and progress.epoch - 1 - since >= self.config.patience:
             progress.status = progress.status if progress.status != "running" else "early stop"
         self._checkpoint()
         if progress.status == "running" and distributed.total([float(bool(received))])[0]:

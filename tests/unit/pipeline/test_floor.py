@@ -19,6 +19,7 @@ from lampnet.data.splits import Splits
 from lampnet.errors import ConfigError
 from lampnet.evaluation.gain import GAIN_METRICS
 from lampnet.evaluation.metrics import METRICS
+from lampnet.explain.explain_rows import explain
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.pipeline.control import FitRun
@@ -62,7 +63,6 @@ def test_no_model_ends_below_its_stack_out_of_fold(
     scores, stack = out_of_fold(model), model.metadata["stack_scores"]
     assert np.mean([scores[m] for m in GAIN_METRICS]) >= np.mean([stack[m] for m in GAIN_METRICS]) - 1e-9
     assert scores["example_f1"] >= stack["example_f1"] - 1e-9
-    assert (model.network is None) == (model.network_weight == 0) == (not model.config.model.network)
 
 
 def test_a_useless_network_is_left_out_and_the_model_is_the_stack(tmp_path: Path) -> None:
@@ -70,14 +70,18 @@ def test_a_useless_network_is_left_out_and_the_model_is_the_stack(tmp_path: Path
     ruined = {**TINY, "training.learning_rate": 5.0, "training.clip": 0, "training.warmup_steps": 0}
     model = fit(Splits(train=data), Config.preset("fast").updated(ruined), run=FitRun(log=said.append))
     stack = fit(Splits(train=data), Config.preset("quick").updated(TINY))
-    assert model.network is None
+    assert model.network_weight == 0.0
     assert any("no more" in line or "left out" in line for line in said)
     np.testing.assert_array_equal(model.proba(data.rows), stack.proba(data.rows))
     assert model.decisions == stack.decisions
     loaded = load_model(save_model(model, tmp_path / "model"))
     np.testing.assert_array_equal(loaded.proba(data.rows), model.proba(data.rows))
+    assert "the base learners alone, stacked" in (tmp_path / "model" / "README.md").read_text(encoding="utf-8")
+    (explained,) = explain(loaded, data, [0])  # the messages of the network can still be looked at
+    assert "predicts by its base learners" in explained.note
+    np.testing.assert_array_equal(explained.proba, model.proba(data.rows[:1])[0, explained.label_index])
     with pytest.raises(ConfigError, match="has no network"):
-        loaded.plain_network  # noqa: B018 (a property that refuses)
+        explain(stack, data, [0])
 
 
 def test_a_network_that_helps_is_kept_and_the_card_says_what_it_adds(tmp_path: Path) -> None:
