@@ -117,6 +117,16 @@ def five_metrics(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> dict[s
     }
 
 
+def example_f1_by_row(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> np.ndarray:
+    """The F1 of each row, float (n,); NaN for a row without a known label. `example_f1` is their mean.
+
+    >>> example_f1_by_row([[1, 1, 0], [0, 0, 1]], [[1, 0, 0], [0, 0, 1]]).round(3).tolist()
+    [0.667, 1.0]
+    """
+    c = _count(y_true, y_pred)
+    return np.where(c.row_known > 0, _f1(c.row_hits, c.row_true + c.row_predicted, zero_division), np.nan)
+
+
 def roc_auc_macro(y_true: Any, proba: Any) -> float:
     """Mean over labels of the area under the ROC curve, as in `ranking_metrics`.
 

@@ -30,10 +30,11 @@ from lampnet.baselines import REGISTRY, baseline
 from lampnet.config import Config, folds_for
 from lampnet.data.splits import fold_numbers, parts_of
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions, choose_paper_thresholds
-from lampnet.evaluation.metrics import METRICS, five_metrics
+from lampnet.evaluation.metrics import METRICS, example_f1_by_row, five_metrics
 from lampnet.evaluation.scores import all_scores
 from lampnet.experiments.machine import machine, version
 from lampnet.experiments.material import Material
+from lampnet.experiments.row_scores import packed
 from lampnet.experiments.systems import System, baseline_settings, system
 from lampnet.experiments.time_limit import OutOfTime, at_most, in_words
 
@@ -137,6 +138,8 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
                 validated["best"][metric], tested["best"][metric] = own_valid[metric], own_test[metric]
                 tested["decisions"][metric] = OWN_SETS
         tested["own_sets"] = own_test
+    by_row = example_f1_by_row(test_truth, rules.paper["example_f1"].apply(done.test))
+    tested["example_f1_by_row"] = packed(by_row[~np.isnan(by_row)])
     best_on_test = choose_paper_thresholds(test_truth, done.test)
     tested["oracle"] = {m: METRICS[m](test_truth, best_on_test[m].apply(done.test)) for m in METRICS}
     tested["paper"] = tested.pop("metrics")
