@@ -1,4 +1,4 @@
-"""`docs/results.md`: the paper's tables with lampnet's rows beside them, made from result files alone."""
+"""`docs/results.md`: every data set with the scores of every system, made from result files alone."""
 
 from __future__ import annotations
 
@@ -13,29 +13,13 @@ from lampnet.experiments.reproduce import SEEDS, other_settings
 from lampnet.experiments.result_files import read_results
 from lampnet.experiments.systems import SYSTEMS
 from lampnet.readers.named.registry import NAMES, describe
-from pages import paper_tables
 from pages.other_tools_section import other_tools_section, read_other_tools
-from pages.speed_section import read_speed, speed_section
 from pages.summary import Cell, Summary, table
 from pages.targets import check_targets
 from pages.trials_section import read_trials, trials_section
 
 #: The metrics in the order of the paper's tables.
 PAPER_ORDER = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy", "hamming_accuracy")
-#: Which of our systems stands beside which row of the paper.
-BESIDE = {
-    "RNN Seq2Seq": "seq2seq",
-    "SVM": "svm",
-    "Emb + MLP": "mlp",
-    **{system.title: name for name, system in SYSTEMS.items() if name[:4] in ("emb-", "fmp-")},
-}
-_TITLES = {
-    "example_f1": "Table 1: example-F1 (ebF1)",
-    "micro_f1": "Table 2: micro-F1 (miF1)",
-    "macro_f1": "Table 3: macro-F1 (maF1)",
-    "subset_accuracy": "Appendix: subset accuracy (ACC)",
-    "hamming_accuracy": "Appendix: Hamming accuracy (HA)",
-}
 _HEAD = """# Results
 
 `lampnet reproduce` writes this page from the files in `results/`; no number on it was typed by hand.
@@ -52,7 +36,7 @@ chosen on held-out rows:
   publisher provides validation rows (yeast).
 
 No choice uses test labels, except in the tables called "oracle". The notes at the end describe how the
-recipe was found.
+recipe was found. [The reproduction](reproduction.md) has every table of the paper, and the paper's own network.
 
 How to read the tables:
 
@@ -69,16 +53,13 @@ How to read the tables:
 def write_page(folder: Path, page: Path, notes: Path | None = None) -> None:
     """Write the page from the results in `folder`; `notes` is a hand-written section, where there is one."""
     written = notes.read_text(encoding="utf-8") if notes is not None and notes.is_file() else ""
-    text = results_page(
-        read_results(folder), read_speed(folder), written, read_trials(folder), read_other_tools(folder)
-    )
+    text = results_page(read_results(folder), written, read_trials(folder), read_other_tools(folder))
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(text, encoding="utf-8")
 
 
 def results_page(
     results: Sequence[Mapping[str, Any]],
-    speed: Mapping[str, Any] | None = None,
     notes: str = "",
     trials: Mapping[str, Mapping[str, Any]] | None = None,
     tools: Sequence[Mapping[str, Any]] = (),
@@ -91,13 +72,10 @@ def results_page(
     if not results:
         parts.append("There are no results yet; run `lampnet reproduce`.")
     else:
-        parts += [_targets(summary), _paper_section(summary, datasets)]
-        parts += ["## Every data set", *(_dataset_section(summary, dataset) for dataset in datasets)]
+        parts += [_targets(summary), "## Every data set", *(_dataset_section(summary, dataset) for dataset in datasets)]
         parts.append(other_tools_section(summary, tools, {name: dataset_title(name) for name in datasets}))
         missed = [target.dataset for target in check_targets(summary) if target.reached is False]
         parts.append(trials_section(trials or {}, missed, results))
-    if speed is not None:
-        parts.append(speed_section(speed))
     if notes.strip():
         parts.append(notes.strip())
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
@@ -146,70 +124,6 @@ def _targets(summary: Summary) -> str:
         open_targets = len(checked) - len(known)
         parts.append(f"{open_targets} targets have no result yet; they concern {', '.join(waiting)}.")
     return "\n\n".join(parts)
-
-
-def _paper_section(summary: Summary, datasets: Sequence[str]) -> str:
-    shown = [name for name in paper_tables.DATASETS if name in datasets]
-    if not shown:
-        return ""
-    parts = [
-        "## The paper's tables",
-        "Each cell holds the published score, lampnet's score under the paper's protocol, and the difference. "
-        "Systems that the paper does not have are compared with the best published score of the column.",
-        "The six forms of LaMP are single networks with lampnet's own recipe, base learners included; they differ in "
-        "the label graph and in whether input nodes send messages to each other. RNN Seq2Seq is scored by the label "
-        "sets that it generates. The published systems have d=512 and ran on a GPU.",
-    ]
-    parts += [_paper_table(summary, metric, shown) for metric in PAPER_ORDER]
-    return "\n\n".join(parts)
-
-
-def _paper_table(summary: Summary, metric: str, datasets: Sequence[str]) -> str:
-    rows = []
-    misprints: dict[str, None] = {}
-    for published in paper_tables.systems(metric):
-        cells = [published]
-        for dataset in datasets:
-            value = paper_tables.paper_score(metric, published, dataset)
-            note = paper_tables.misprint(metric, published, dataset)
-            if note is not None:
-                misprints[f"{paper_tables.DATASETS[dataset]}: {note}"] = None
-            ours = _our_score(summary, dataset, BESIDE.get(published), metric)
-            cells.append(_beside(None if value is None else (value, note is not None), ours))
-        rows.append(cells)
-    best = [paper_tables.best_paper_score(metric, dataset) for dataset in datasets]
-    rows.append(["**best published**", *("–" if b is None else f"**{b[1]:.3f}**" for b in best)])
-    extra = [name for name in SYSTEMS if name not in BESIDE.values() and any(summary.has(d, name) for d in datasets)]
-    for name in extra:
-        cells = [f"{SYSTEMS[name].title} (`{name}`)"]
-        for dataset, published_best in zip(datasets, best, strict=True):
-            ours = _our_score(summary, dataset, name, metric)
-            late = summary.unfinished(dataset, name)
-            difference = "" if ours is None or published_best is None else f" ({ours.mean - published_best[1]:+.3f})"
-            cells.append(late or ("–" if ours is None else f"{ours}{difference}"))
-        rows.append(cells)
-    notes = "".join(f"\n\n\\* {note}" for note in misprints)
-    headings = ["system", *(paper_tables.DATASETS[dataset] for dataset in datasets)]
-    return f"### {_TITLES[metric]}\n\n{table(headings, rows)}{notes}"
-
-
-def _our_score(summary: Summary, dataset: str, system: str | None, metric: str) -> Cell | None:
-    if system is None:
-        return None
-    # The paper scores the label sets that RNN Seq2Seq generates; only probabilities need a threshold.
-    own = all("own_sets" in run for run in summary.runs(dataset, system))
-    return summary.score(dataset, system, metric, "own_sets" if own else "paper")
-
-
-def _beside(published: tuple[float, bool] | None, ours: Cell | None) -> str:
-    if published is None:
-        return "–" if ours is None else f"– / {ours}"
-    value, misprinted = published
-    mark = "\\*" if misprinted else ""
-    if ours is None:
-        return f"{value:.3f}{mark}"
-    difference = "" if misprinted else f" ({ours.mean - value:+.3f})"
-    return f"{value:.3f}{mark} / {ours}{difference}"
 
 
 def _dataset_section(summary: Summary, dataset: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pages import reproduction
 from pages.results import write_page
 
 ROOT = Path(__file__).parent.parent.parent
@@ -17,6 +18,13 @@ def test_the_results_page_is_written_from_the_result_files(tmp_path: Path) -> No
     write_page(ROOT / "results", page, DOCS / "research-notes.md")
     stored = (DOCS / "results.md").read_text(encoding="utf-8")
     assert page.read_text(encoding="utf-8") == stored, "run `lampnet reproduce --page-only`"
+
+
+def test_the_reproduction_is_written_from_the_result_files(tmp_path: Path) -> None:
+    (tmp_path / "measurements").symlink_to(DOCS / "measurements")
+    reproduction.write_page(ROOT / "results", tmp_path / "reproduction.md")
+    stored = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    assert (tmp_path / "reproduction.md").read_text(encoding="utf-8") == stored, "run `lampnet reproduce --page-only`"
 
 
 @pytest.mark.parametrize("script", ["readme_scores.py", "ablations.py"])

@@ -13,6 +13,9 @@ from lampnet.cli.clone import import_from_clone
 from lampnet.cli.compare import typed_settings
 from lampnet.errors import ConfigError
 
+#: the page of the paper's own tables, beside the page of results
+REPRODUCTION = "reproduction.md"
+
 
 def command(
     dataset: Annotated[
@@ -98,5 +101,8 @@ def command(
         log(f"the results are in {out}; the page of tables is written in a clone of the repository only")
         return 0
     results_page.write_page(out, page, page.parent / "research-notes.md")
-    log(f"the tables are in {page}")
+    reproduction_page = import_from_clone("pages.reproduction")
+    assert reproduction_page is not None
+    reproduction_page.write_page(out, page.parent / REPRODUCTION)
+    log(f"the tables are in {page} and {page.parent / REPRODUCTION}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,7 @@ import pytest
 from lampnet.errors import FormatError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.result_files import write_json, write_result
-from pages.paper_tables import systems as published_systems
 from pages.results import results_page, write_page
-from pages.speed_section import speed_section
 from pages.summary import Summary
 from pages.targets import check_targets
 
@@ -26,26 +23,10 @@ def row_of(page: str, start: str, after: str = "") -> str:
     return next(line for line in page[page.index(after) :].splitlines() if line.startswith(f"| {start} |"))
 
 
-def test_mean_spread_and_difference_to_the_paper(result: MakeResult) -> None:
-    runs = [result("bibtex", "lamp", seed, 0.4, example_f1=0.5 + 0.01 * seed) for seed in range(3)]
-    runs += [result("bibtex", "fmp-pr", 0, 0.4), result("bibtex", "constant", 0, 0.1)]
-    page = results_page(runs)
-    # Published: FMP + LaMP_pr 0.447 is the best example-F1 on Bibtex.
-    assert row_of(page, "FMP + LaMP_pr", "### Table 1").endswith("| 0.447 / 0.400 (-0.047) |")
-    assert row_of(page, "LaMP (lampnet's default) (`lamp`)", "### Table 1").endswith("| 0.510 ± 0.010 (+0.063) |")
-    assert row_of(page, "**best published**", "### Table 1").endswith("| **0.447** |")
-    assert row_of(page, "label priors (`constant`)", "### Table 1").endswith("| 0.100 (-0.347) |")
-
-
-def test_every_published_system_and_the_constant_guess_are_in_every_table(result: MakeResult) -> None:
+def test_every_table_has_the_constant_guess(result: MakeResult) -> None:
     page = results_page([result(d, s) for d in ("bibtex", "sider") for s in ("lamp", "constant")])
-    sections = re.split(r"^### ", page, flags=re.MULTILINE)
-    for metric, title in zip(METRICS, ("subset", "Hamming", "example-F1", "micro-F1", "macro-F1"), strict=True):
-        own = next(part for part in sections if title in part.splitlines()[0])
-        for system in published_systems(metric):
-            assert f"| {system} |" in own
     tables = [block for block in page.split("\n\n") if block.startswith("| system")]
-    assert len(tables) == 5 + 2 * 3
+    assert len(tables) == 2 * 3
     assert all("constant" in block for block in tables)
     assert all("maAUC" in block and "mAP" in block for block in tables if "fit, minutes" in block)
 
@@ -129,7 +110,6 @@ def test_methods_that_did_not_finish_have_a_row(result: MakeResult) -> None:
     late |= {"finished": False, "status": "did not finish in 60 minutes"}
     page = results_page([late, result("delicious", "lamp")])
     assert "did not finish in 60 minutes" in row_of(page, "`chain`", "### Delicious")
-    assert "did not finish in 60 minutes" in row_of(page, "classifier chain (`chain`)", "### Table 1")
 
 
 def test_networks_that_ran_out_of_time_are_named(result: MakeResult) -> None:
@@ -150,18 +130,3 @@ def test_the_page_includes_the_notes_and_names_the_machine(result: MakeResult, t
     assert "## What was tried\n\nfive things" in page.read_text()
     write_page(tmp_path / "nothing", page)
     assert "no results yet" in page.read_text()
-
-
-def test_the_speed_table(tmp_path: Path) -> None:
-    known = {
-        "training_minutes_per_epoch": 2.0, "testing_minutes_per_epoch": 0.5, "training_speedup_over_seq2seq": 1.5,
-        "testing_speedup_over_seq2seq": 4.0, "seq2seq_training_minutes_per_epoch": 3.0,
-        "seq2seq_testing_minutes_per_epoch": 2.0,
-    }  # fmt: skip
-    machine = {"cpu": "Abacus 3", "threads": 1}
-    section = speed_section({"machine": machine, "datasets": {"bibtex": known}})
-    assert "| Bibtex | 2.000 | 3.000 | 1.5x | 2.1x | 0.500 | 2.000 | 4.0x | 2.1x |" in section
-    folder = tmp_path / "results"
-    write_json(folder / "speed.json", {"machine": machine, "datasets": {"bibtex": known}})
-    write_page(folder, tmp_path / "page.md")
-    assert "## Speed" in (tmp_path / "page.md").read_text()

@@ -1,0 +1,433 @@
+"""`docs/reproduction.md`: every table and figure of the paper, ours beside it, from result files alone."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.experiments.compare import SCORES, score_of
+from lampnet.experiments.paper_networks import FOLDER, chosen_results
+from lampnet.experiments.result_files import Result, read_results
+from lampnet.experiments.row_scores import Difference, paired_difference, seeds_difference, unpacked
+from lampnet.experiments.systems import FORMS, SYSTEMS
+from pages import paper_tables
+from pages.curves import CURVES, write_curves
+from pages.results import PAPER_ORDER, dataset_title
+from pages.speed_section import read_speed, speed_section
+from pages.summary import Cell, Summary, cell, table
+
+F1 = ("example_f1", "micro_f1", "macro_f1")
+#: The data sets of the paper that are to be had, and those that its networks are also trained on.
+PUBLISHED = ("reuters21578", "bibtex", "delicious", "sider")
+OTHERS = ("emotions", "scene", "mediamill", "yeast_chipexo")
+#: Which of our methods stands beside which published row.
+BESIDE = {
+    "FastXML": ("fastxml",),
+    "SVM": ("svm",),
+    "SPEN": ("spen",),
+    "GAML": ("gaml",),
+    "RNN Seq2Seq": ("seq2seq",),
+    "Emb + MLP": ("mlp",),
+    # The paper takes the best of twelve methods for each metric.
+    "Madjarov": (
+        "logistic", "svm", "chain", "ecc", "rakel", "homer", "clr", "mlknn", "pct", "forest", "mlc45", "rfmlc45",
+    ),
+}  # fmt: skip
+_TITLES = {
+    "example_f1": "Table 1: example-F1 (ebF1)",
+    "micro_f1": "Table 2: micro-F1 (miF1)",
+    "macro_f1": "Table 3: macro-F1 (maF1)",
+    "subset_accuracy": "Appendix: subset accuracy (ACC)",
+    "hamming_accuracy": "Appendix: Hamming accuracy (HA)",
+}
+#: Why a data set of the paper has no rows of ours, what stands in for it, and what runs it where the files are.
+ABSENT = {
+    "bookmarks": (
+        "its files are published by Mulan, which this project does not redistribute",
+        "IMDB, of the same kind and larger ([results](results.md#imdb))",
+    ),
+    "rcv1": (
+        "its documents are licensed and not redistributable; what is, five subsets of 6,000 rows, has no label names",
+        "Reuters-21578 as text; the topic tree is used in training on documents made of it ([below](#label-graphs))",
+    ),
+    "tfbs": (
+        "the authors' windows of ENCODE are not public",
+        "yeast ChIP-exo, with STRING as the label graph ([results](results.md#yeast-chip-exo))",
+    ),
+    "nuswide": (
+        "the cVLAD features of its 269,648 pictures are not public in a form that can be redistributed",
+        "Mediamill and Scene, dense vectors too",
+    ),
+}
+_HEAD = """# The paper, reproduced
+
+`lampnet reproduce --page-only` writes this page from result files; no number on it was typed by hand. It sets every
+table and figure of "Neural Message Passing for Multi-Label Classification" (Lanchantin, Sekhon and Qi, 2019) beside
+
+- **alone**: the paper's network as published, [its preset](paper-preset.md): no base learners, one network, the best of
+  27 thresholds for each metric on the validation rows (`lampnet reproduce --paper`). The published networks have
+  d = 512; the width of ours is in [the table of runs](#the-runs);
+- **lampnet**: the same form in lampnet's default recipe, base learners included, and in the last rows what
+  `lampnet train` does without any setting; the same 27 thresholds;
+- for the methods that the paper compares with, lampnet's implementation of the same method, tuned on validation rows.
+
+± is the standard deviation over seeds; (a to b) is a 95% interval. Test labels were used once, for the scores.
+"""
+
+
+class Networks:
+    """The results of the paper's networks: for each setting the weight lambda with the best validation score."""
+
+    def __init__(self, results: Sequence[Result]) -> None:
+        self.all = list(results)
+        self.rows: dict[tuple[str, str, int, str], dict[int, Result]] = {}
+        for result in chosen_results(self.all):
+            config = result["config"]
+            key = result["dataset"], result["form"], config["model"]["width"], config["training"]["start"]
+            self.rows.setdefault(key, {})[result["seed"]] = result
+
+    def widths(self, dataset: str, form: str, start: str = "random") -> list[int]:
+        return sorted(width for d, f, width, s in self.rows if (d, f, s) == (dataset, form, start))
+
+    def runs(self, dataset: str, form: str, width: int, start: str = "random") -> dict[int, Result]:
+        return self.rows.get((dataset, form, width, start), {})
+
+    def best_width(self, dataset: str, form: str) -> int | None:
+        """By the mean validation score, random start."""
+        widths = self.widths(dataset, form)
+
+        def validation(width: int) -> float:
+            runs = self.runs(dataset, form, width).values()
+            return statistics.fmean(run["validation"]["paper"]["example_f1"] for run in runs)
+
+        return max(widths, key=validation, default=None)
+
+    def score(self, dataset: str, form: str, metric: str) -> Cell | None:
+        """Of the width that validation prefers."""
+        width = self.best_width(dataset, form)
+        return None if width is None else self.score_at(dataset, form, metric, width)
+
+    def score_at(self, dataset: str, form: str, metric: str, width: int, start: str = "random") -> Cell | None:
+        return cell(score_of(run, metric, "paper") for run in self.runs(dataset, form, width, start).values())
+
+    def datasets(self) -> list[str]:
+        known = dict.fromkeys(dataset for dataset, *_ in self.rows)
+        return [name for name in (*PUBLISHED, *OTHERS) if name in known]
+
+    def difference(
+        self, dataset: str, first: str, second: str, metric: str, width: int, start: str = "random"
+    ) -> tuple[Difference | float, int] | None:
+        """Of two forms over the seeds that both have, and how many; without an interval where nothing supports one."""
+        ours, theirs = self.runs(dataset, first, width, start), self.runs(dataset, second, width, start)
+        seeds = sorted(ours.keys() & theirs.keys())
+        if not seeds:
+            return None
+        if metric == "example_f1" and dataset != "sider":  # SIDER's seeds have other test rows
+            rows = [_by_row(runs, seeds) for runs in (ours, theirs)]
+            if rows[0] is not None and rows[1] is not None and rows[0].shape == rows[1].shape:
+                return paired_difference(rows[0], rows[1]), len(seeds)
+        values = [np.array([runs[seed]["paper"][metric] for seed in seeds]) for runs in (ours, theirs)]
+        over_seeds = seeds_difference(*values)
+        return (over_seeds if over_seeds is not None else float((values[0] - values[1]).mean())), len(seeds)
+
+
+def _by_row(runs: Mapping[int, Result], seeds: Iterable[int]) -> np.ndarray | None:
+    packed = [runs[seed].get("example_f1_by_row") for seed in seeds]
+    if any(text is None for text in packed):
+        return None
+    rows = [unpacked(str(text)) for text in packed]
+    return np.mean(rows, axis=0) if len({len(row) for row in rows}) == 1 else None
+
+
+def write_page(folder: Path, page: Path) -> None:
+    """Write the page, and its curves beside it, from the results in `folder`."""
+    networks = Networks(read_results(folder / FOLDER) if (folder / FOLDER).is_dir() else [])
+    statistics_file = page.parent / "measurements" / "data_statistics.json"
+    counted = json.loads(statistics_file.read_text(encoding="utf-8")) if statistics_file.is_file() else {}
+    page.parent.mkdir(parents=True, exist_ok=True)
+    drawn = write_curves(networks.all, page.parent)
+    text = reproduction_page(networks, Summary(read_results(folder)), counted, read_speed(folder), drawn)
+    page.write_text(text, encoding="utf-8")
+
+
+def reproduction_page(
+    networks: Networks,
+    summary: Summary,
+    counted: Mapping[str, Any],
+    speed: Mapping[str, Any] | None = None,
+    drawn: Sequence[str] = (),
+) -> str:
+    """The page as Markdown."""
+    parts = [_HEAD, answer(networks), _score_section(networks, summary), _claims(networks), _runs(networks)]
+    parts += [_curves(drawn), _starts(networks), _absent(), _data_section(counted)]
+    if speed is not None:
+        parts.append(speed_section(speed))
+    parts += [_label_graphs(), _figures()]
+    return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
+
+
+def answer(networks: Networks) -> str:
+    """Do label messages help the paper's network: where, and by how much."""
+    rows: list[list[str]] = []
+    gains: list[str] = []
+    losses: list[str] = []
+    for dataset in networks.datasets():
+        for features in ("emb", "fmp"):
+            for graph in ("fc", "pr"):
+                first, second = f"{features}-{graph}", f"{features}-el"
+                widths = set(networks.widths(dataset, first)) & set(networks.widths(dataset, second))
+                for width in sorted(widths):
+                    found = {m: networks.difference(dataset, first, second, m, width) for m in F1}
+                    example = found["example_f1"]
+                    if example is None:
+                        continue
+                    rows.append(
+                        [
+                            dataset_title(dataset),
+                            FORMS[first],
+                            str(width),
+                            *(_difference(found[m]) for m in F1),
+                            str(example[1]),
+                        ]
+                    )
+                    if isinstance(example[0], Difference) and example[0].is_clear:
+                        side = gains if example[0].mean > 0 else losses
+                        side.append(f"{dataset_title(dataset)} ({FORMS[first]}, d = {width}: {example[0]})")
+    if not rows:
+        return "## Do label messages help?\n\nNo network has been trained yet; run `lampnet reproduce --paper`."
+    unclear = len(rows) - len(gains) - len(losses)
+    sentence = (
+        f"Of {len(rows)} comparisons with the edgeless graph, label messages raise example-F1 clearly in {len(gains)} "
+        f"and lower it clearly in {len(losses)}; in {unclear} the 95% interval holds zero, or there is none."
+    )
+    named = [f"Clear gains: {'; '.join(gains)}."] if gains else []
+    named += [f"Clear losses: {'; '.join(losses)}."] if losses else []
+    about = (
+        "Points (hundredths) by which a full (fc) or prior (pr) label graph is above the edgeless one: test rows, the "
+        "paper's protocol. Intervals: of example-F1 by the paired bootstrap over test rows (means over seeds), else by "
+        "Student's t over three or more seeds or splits; without either, the bare difference of one or two runs, "
+        "which claims nothing."
+    )
+    headings = ["data", "form", "d", *(SCORES[m] for m in F1), "seeds"]
+    return "\n\n".join(["## Do label messages help?", sentence, *named, about, table(headings, rows)])
+
+
+def _difference(found: tuple[Difference | float, int] | None) -> str:
+    if found is None:
+        return "–"
+    value = found[0]
+    if isinstance(value, float):
+        return f"{100 * value:+.1f}"
+    return f"**{value}**" if value.is_clear else str(value)
+
+
+def _score_section(networks: Networks, summary: Summary) -> str:
+    parts = [
+        "## The tables of scores",
+        "A dash: the paper has no number, or there is no run yet. Bookmarks, RCV1, TFBS and NUS-WIDE are "
+        "[explained below](#what-is-absent-and-why).",
+    ]
+    parts += [_score_table(networks, summary, metric) for metric in PAPER_ORDER]
+    return "\n\n".join(parts)
+
+
+def _score_table(networks: Networks, summary: Summary, metric: str) -> str:
+    headings = ["system"]
+    for dataset in PUBLISHED:
+        headings += [f"{paper_tables.DATASETS[dataset]}: published", "alone", "lampnet"]
+    rows = []
+    misprints: dict[str, None] = {}
+    for published in paper_tables.systems(metric):
+        form = next((name for name, title in FORMS.items() if title == published), None)
+        cells = [published]
+        for dataset in PUBLISHED:
+            value, note = (f(metric, published, dataset) for f in (paper_tables.paper_score, paper_tables.misprint))
+            if note is not None:
+                misprints[f"{paper_tables.DATASETS[dataset]}: {note}"] = None
+            shown = "–" if value is None else f"{value:.3f}" + ("\\*" if note else "")
+            if form is not None:
+                alone = _text(networks.score(dataset, form, metric))
+                cells += [shown, alone, _text(summary.score(dataset, form, metric, "paper"))]
+            else:
+                cells += [shown, "", _of_methods(summary, dataset, BESIDE.get(published, ()), metric)]
+        rows.append(cells)
+    for title, name in (
+        ("label priors", "constant"),
+        ("its base learners alone", "stack"),
+        ("lampnet's default", "lamp"),
+    ):
+        if name in SYSTEMS:
+            row = [f"**{title}**"]
+            for dataset in PUBLISHED:
+                row += ["", "", _text(summary.score(dataset, name, metric, "paper"))]
+            rows.append(row)
+    notes = "".join(f"\n\n\\* {note}" for note in misprints)
+    return f"### {_TITLES[metric]}\n\n{table(headings, rows)}{notes}"
+
+
+def _of_methods(summary: Summary, dataset: str, names: Sequence[str], metric: str) -> str:
+    """The best of these methods; which one it is, where there are several."""
+    scored = {}
+    for name in names:
+        runs = summary.runs(dataset, name)
+        # Methods that generate label sets are scored by them, as in the paper.
+        group = "own_sets" if runs and name == "seq2seq" else "paper"
+        found = summary.score(dataset, name, metric, group)
+        if found is not None:
+            scored[name] = found
+    if not scored:
+        late = [text for name in names if (text := summary.unfinished(dataset, name))]
+        return late[0] if late and len(names) == 1 else "–"
+    best = max(scored, key=lambda name: scored[name].mean)
+    return str(scored[best]) if len(names) == 1 else f"{scored[best]} ({best}, of {len(scored)})"
+
+
+def _text(found: Cell | None) -> str:
+    return "–" if found is None else str(found)
+
+
+def _claims(networks: Networks) -> str:
+    """The averages that the paper states in its text, computed from its tables and from ours."""
+    rows = []
+    for graph, stated in (("fc", (1.8, 1.6, 2.4)), ("pr", (1.7, 1.8, 2.1))):
+        for metric, value in zip(F1, stated, strict=True):
+            published, ours, sets = [], [], set()
+            for features in ("emb", "fmp"):
+                title, edgeless = FORMS[f"{features}-{graph}"], FORMS[f"{features}-el"]
+                for dataset in paper_tables.DATASETS:
+                    pair = [paper_tables.paper_score(metric, name, dataset) for name in (title, edgeless)]
+                    if pair[0] is not None and pair[1]:
+                        published.append(100 * (pair[0] / pair[1] - 1))
+                for dataset in networks.datasets():
+                    widths = set(networks.widths(dataset, f"{features}-{graph}"))
+                    widths &= set(networks.widths(dataset, f"{features}-el"))
+                    for width in widths:
+                        cells = [networks.score_at(dataset, f"{features}-{g}", metric, width) for g in (graph, "el")]
+                        if cells[0] is not None and cells[1] is not None and cells[1].mean:
+                            ours.append(100 * (cells[0].mean / cells[1].mean - 1))
+                            sets.add(dataset)
+            shown = f"{statistics.fmean(ours):+.1f}% ({len(ours)} pairs, {len(sets)} data sets)" if ours else "–"
+            tables = f"{statistics.fmean(published):+.1f}%"
+            rows.append([f"{SCORES[metric]}, LaMP_{graph} over LaMP_el", f"+{value}%", tables, shown])
+    about = (
+        "The paper states average relative gains in its text; its own tables give other averages, and it does not say "
+        "which rows and data sets were averaged. Ours average over the data sets and widths trained so far."
+    )
+    return f"## The paper's averages\n\n{about}\n\n" + table(
+        ["gain", "stated", "mean over the published tables", "ours"], rows
+    )
+
+
+def _runs(networks: Networks) -> str:
+    rows = []
+    for (dataset, form, width, start), runs in sorted(
+        networks.rows.items(), key=lambda item: (networks.datasets().index(item[0][0]), item[0][1:])
+    ):
+        epochs = [len(run["history"]) for run in runs.values()]
+        tried = {
+            r["lambda"] for r in networks.all if (r["dataset"], r["system"]) == (dataset, f"{form}-d{width}-{start}")
+        }
+        rows.append(
+            [
+                dataset_title(dataset),
+                FORMS[form],
+                str(width),
+                start,
+                str(len(runs)),
+                ", ".join(sorted({f"{run['lambda']:g}" for run in runs.values()})) + f" of {len(tried)}",
+                f"{statistics.fmean(epochs):.0f}",
+                *(_text(networks.score_at(dataset, form, m, width, start)) for m in F1),
+            ]
+        )
+    if not rows:
+        return ""
+    headings = ["data", "form", "d", "start", "seeds", "λ, of how many tried", "epochs", *(SCORES[m] for m in F1)]
+    return "## The runs\n\n" + table(headings, rows)
+
+
+def _curves(drawn: Sequence[str]) -> str:
+    if not drawn:
+        return ""
+    pictures = "\n".join(f"![validation score by epoch, {dataset}]({CURVES.format(dataset)})" for dataset in drawn)
+    return (
+        "## By epoch and width\n\nValidation example-F1 at the best of 27 thresholds after each epoch, seed 0: what "
+        f"more epochs and more width bring.\n\n{pictures}"
+    )
+
+
+def _starts(networks: Networks) -> str:
+    """Random starts as published, and spectral ones."""
+    rows = []
+    for dataset in networks.datasets():
+        for form in FORMS:
+            for width in networks.widths(dataset, form, "spectral"):
+                pairs = [[networks.score_at(dataset, form, m, width, s) for s in ("random", "spectral")] for m in F1]
+                if pairs[0][0] is not None:
+                    cells = [f"{_text(a)} → {_text(b)}" for a, b in pairs]
+                    rows.append([dataset_title(dataset), FORMS[form], str(width), *cells])
+    if not rows:
+        return ""
+    return "## Random and spectral start\n\n" + table(["data", "form", "d", *(SCORES[m] for m in F1)], rows)
+
+
+def _absent() -> str:
+    rows = [
+        [paper_tables.DATASETS[name], why, instead, f"`lampnet reproduce --dataset {name} --data-root DIR`"]
+        for name, (why, instead) in ABSENT.items()
+    ]
+    headings = ["data", "why there is no row", "what stands in for it", "with its files in DIR/NAME"]
+    return "## What is absent, and why\n\n" + table(headings, rows)
+
+
+def _data_section(counted: Mapping[str, Any]) -> str:
+    if not counted:
+        return ""
+    rows, label_rows = [], []
+    for dataset, own in counted.items():
+        theirs = paper_tables.data_statistics(dataset) if dataset in PUBLISHED else {}
+        title = dataset_title(dataset)
+        names = ("train", "valid", "test", "labels", "features")
+        rows.append([title, *(_pair(theirs.get(name), own[name]) for name in names), own["prior_graph"]])
+        pairs = [
+            (kind, part) for kind in ("labels_per_sample", "samples_per_label") for part in ("mean", "median", "max")
+        ]
+        label_rows.append([title, *(_pair(theirs.get(f"{kind}_{part}"), own[kind][part]) for kind, part in pairs)])
+    about = (
+        "Published / counted in the files (`python benchmarks/data_statistics.py`); data sets that the paper does not "
+        "have show the count alone. Reuters' features are the words of the training rows, SIDER's the elements."
+    )
+    label_headings = [
+        f"{of}: {part}" for of in ("labels per row", "rows per label") for part in ("mean", "median", "max")
+    ]
+    return "\n\n".join(
+        [
+            "## The tables of data",
+            about,
+            table(["data", "train", "validation", "test", "labels", "features", "prior graph"], rows),
+            table(["data", *label_headings], label_rows),
+        ]
+    )
+
+
+def _pair(published: float | None, own: float | None) -> str:
+    def shown(value: float | None) -> str:
+        return "–" if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
+
+    return shown(own) if published is None else f"{shown(published)} / {shown(own)}"
+
+
+def _label_graphs() -> str:
+    return ""
+
+
+def _figures() -> str:
+    return (
+        "## The figures\n\nThe paper's figures show one row of Bookmarks: predictions after each stage, attention to "
+        "the input, and attention among labels, for both steps. The same pictures for rows of Bibtex, Reuters, SIDER, "
+        "yeast and digits are in [the gallery](gallery/README.md); `lampnet explain` draws them for any model."
+    )

@@ -1,0 +1,148 @@
+"""The page of the paper's tables: published numbers, ours, and claims that intervals support."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lampnet.evaluation.metrics import METRICS
+from lampnet.experiments.paper_networks import Network
+from lampnet.experiments.result_files import write_json, write_result
+from lampnet.experiments.row_scores import packed
+from pages.paper_tables import systems as published_systems
+from pages.reproduction import Networks, answer, reproduction_page, write_page
+from pages.summary import Summary
+
+MakeResult = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def network(result: MakeResult) -> Callable[..., dict[str, Any]]:
+    """A result of one of the paper's networks."""
+
+    def make(
+        dataset: str, form: str, seed: int = 0, value: float = 0.5, weight: float = 0.2, width: int = 128,
+        start: str = "random", rows: np.ndarray | None = None, validation: float = 0.5, **scores: float,
+    ) -> dict[str, Any]:  # fmt: skip
+        one = Network(dataset, form, width, start, seed, weight)
+        made = result(dataset, form, seed, value, **scores)
+        made |= {"system": one.system, "form": form, "lambda": weight}
+        made["config"] = one.lamp().config("cooccurrence").to_json()
+        made["validation"] = {"paper": {"example_f1": validation}}
+        made["history"] = [{"scores": dict.fromkeys(METRICS, value)}] * 3
+        if rows is not None:
+            made["example_f1_by_row"] = packed(rows)
+        return made
+
+    return make
+
+
+def row_of(page: str, start: str, after: str = "") -> list[str]:
+    line = next(line for line in page[page.index(after) :].splitlines() if line.startswith(f"| {start} |"))
+    return [part.strip() for part in line.strip("|").split("|")]
+
+
+def test_published_and_ours_side_by_side(result: MakeResult, network: MakeResult) -> None:
+    networks = Networks([network("bibtex", "fmp-pr", seed, 0.40 + 0.01 * seed) for seed in range(3)])
+    names = ("fmp-pr", "lamp", "constant", "spen", "logistic", "rakel")
+    summary = Summary([result("bibtex", name, 0, 0.3 + 0.01 * i) for i, name in enumerate(names)])
+    page = reproduction_page(networks, summary, {})
+    # Published: FMP + LaMP_pr has 0.447 on Bibtex; the columns are Reuters, Bibtex, Delicious, SIDER.
+    assert row_of(page, "FMP + LaMP_pr", "### Table 1")[4:7] == ["0.447", "0.410 ± 0.010", "0.300"]
+    assert row_of(page, "SPEN", "### Table 1")[4:7] == ["0.422", "", "0.330"]
+    assert row_of(page, "Madjarov", "### Table 1")[4:7] == ["0.434", "", "0.350 (rakel, of 2)"]
+    assert row_of(page, "**lampnet's default**", "### Table 1")[4:7] == ["", "", "0.310"]
+    assert row_of(page, "**label priors**", "### Table 1")[4:7] == ["", "", "0.320"]
+
+
+def test_every_published_system_is_in_every_table(network: MakeResult) -> None:
+    page = reproduction_page(Networks([network("bibtex", "emb-el")]), Summary([]), {})
+    sections = re.split(r"^### ", page, flags=re.MULTILINE)
+    for metric, title in zip(METRICS, ("subset", "Hamming", "example-F1", "micro-F1", "macro-F1"), strict=True):
+        own = next(part for part in sections if title in part.splitlines()[0])
+        for system in published_systems(metric):
+            assert f"| {system} |" in own
+    assert "a misprint" in page
+    for absent in ("Bookmarks", "RCV1", "TFBS", "NUS-WIDE"):
+        assert f"| {absent} |" in page.split("## What is absent")[1]
+
+
+def test_a_difference_is_claimed_only_with_an_interval_that_supports_it(network: MakeResult) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.random(800) * 0.8
+    shift = {"emb-el": 0.0, "emb-fc": 0.1, "emb-pr": 0.0}
+    results = [
+        network("bibtex", form, rows=np.clip(rows + extra + rng.normal(0, 0.05, 800), 0, 1))
+        for form, extra in shift.items()
+    ]
+    text = answer(Networks(results))
+    assert "Of 2 comparisons with the edgeless graph, label messages raise example-F1 clearly in 1 and lower" in text
+    assert re.search(r"Clear gains: Bibtex \(Emb \+ LaMP_fc, d = 128: \+9\.\d", text)
+    assert "Clear losses" not in text
+
+
+def test_one_run_without_rows_claims_nothing(network: MakeResult) -> None:
+    text = answer(Networks([network("scene", "emb-el", value=0.1), network("scene", "emb-fc", value=0.9)]))
+    assert "clearly in 0 and lower it clearly in 0; in 1 the" in text
+    assert "| Scene | Emb + LaMP_fc | 128 | +80.0 | +80.0 | +80.0 | 1 |" in text
+
+
+def test_splits_with_other_test_rows_are_compared_split_by_split(network: MakeResult) -> None:
+    rows = np.random.default_rng(0).random(100)
+    results = [network("sider", "emb-el", s, 0.5 + 0.1 * s, rows=rows) for s in range(3)]
+    results += [network("sider", "emb-fc", s, 0.52 + 0.1 * s, rows=rows) for s in range(3)]
+    found = Networks(results).difference("sider", "emb-fc", "emb-el", "example_f1", 128)
+    assert found is not None
+    assert found[1] == 3
+    assert str(found[0]) == "+2.0 (+2.0 to +2.0)"
+
+
+def test_lambda_and_width_are_chosen_by_validation_not_by_test(network: MakeResult) -> None:
+    networks = Networks(
+        [
+            network("bibtex", "emb-fc", weight=0.0, value=0.9, validation=0.4),
+            network("bibtex", "emb-fc", weight=0.3, value=0.6, validation=0.5),
+            network("bibtex", "emb-fc", weight=0.2, value=0.8, validation=0.3, width=256),
+        ]
+    )
+    found = networks.score("bibtex", "emb-fc", "example_f1")
+    assert found is not None
+    assert found.mean == 0.6
+    page = reproduction_page(networks, Summary([]), {})
+    assert row_of(page, "Bibtex", "## The runs")[:7] == [
+        "Bibtex", "Emb + LaMP_fc", "128", "random", "1", "0.3 of 2", "3",
+    ]  # fmt: skip
+
+
+def test_published_and_counted_statistics() -> None:
+    spread = {"mean": 2.4017, "median": 2.0, "max": 28}
+    counted = {
+        "bibtex": {
+            "train": 4392, "valid": 488, "test": 2515, "labels": 159, "features": 1836, "prior_graph": "cooccurrence",
+            "labels_per_sample": spread, "samples_per_label": spread,
+        }
+    }  # fmt: skip
+    page = reproduction_page(Networks([]), Summary([]), counted)
+    assert "| Bibtex | 4,377 / 4,392 | 487 / 488 | 2,515 / 2,515 | 159 / 159 | 1,836 / 1,836 | cooccurrence |" in page
+    assert "| Bibtex | 2.38 / 2.4 | 2 / 2 | 28 / 28 |" in page
+    assert "No network has been trained yet" in page
+
+
+def test_the_page_and_its_curves_come_from_files_alone(result: MakeResult, network: MakeResult, tmp_path: Path) -> None:
+    folder, page = tmp_path / "results", tmp_path / "docs" / "reproduction.md"
+    write_result(folder, result("emotions", "lamp"))
+    one = network("emotions", "fmp-fc")
+    write_json(Network("emotions", "fmp-fc", weight=0.2).path(folder / "paper"), one)
+    write_page(folder, page)
+    text = page.read_text()
+    assert "| Emotions | FMP + LaMP_fc | 128 | random | 1 |" in text
+    picture = page.parent / "paper_curves_emotions.svg"
+    assert "(paper_curves_emotions.svg)" in text
+    first = picture.read_bytes()
+    write_page(folder, page)
+    assert (page.read_text(), picture.read_bytes()) == (text, first)
