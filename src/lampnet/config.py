@@ -190,6 +190,36 @@ class TrainingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KnownConfig:
+    """How labels are predicted where others are known; prediction with nothing known does not depend on it."""
+
+    #: "messages" trains networks on known labels and keeps them where they are better on held-out rows, "shifts" does
+    #: with shifts in closed form, "none" leaves known labels out
+    method: Literal["messages", "shifts", "none"] = "messages"
+    #: networks, each of which leaves out another fold of the rows
+    members: int = 3
+    width: int = 64
+    heads: int = 4
+    steps: int = 2
+    dropout: float = 0.3
+    #: labels of a row that exchange messages: those known to be true, then the most promising; 0 means all
+    shortlist: int = 64
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    #: about so many steps of training per network (2 to 40 passes over the rows)
+    train_steps: int = 600
+
+    def __post_init__(self) -> None:
+        _at_least(self, 1, "members", "width", "heads", "steps", "batch_size", "train_steps")
+        _at_least(self, 0, "shortlist", "learning_rate")
+        _probability(self, "dropout")
+        if self.members > 5:
+            raise ConfigError(f"known.members={self.members} must be at most 5: the rows have five folds")
+        if self.width % self.heads:
+            raise ConfigError(f"known.width={self.width} cannot be shared by known.heads={self.heads}")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Config:
     """All settings of a run."""
 
@@ -199,6 +229,7 @@ class Config:
     input: InputConfig = field(default_factory=InputConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     training: TrainingConfig = field(default_factory=TrainingConfig)
+    known: KnownConfig = field(default_factory=KnownConfig)
 
     @classmethod
     def preset(cls, name: str) -> Config:
@@ -254,7 +285,7 @@ class Config:
             raise ConfigError(f"settings must be a JSON object, not {type(data).__name__}")
         changes: dict[str, Any] = {}
         for key, value in data.items():
-            if key in ("input", "model", "training"):
+            if key in ("input", "model", "training", "known"):
                 if not isinstance(value, Mapping):
                     raise ConfigError(f"setting {key!r} must be a JSON object, not {type(value).__name__}")
                 changes.update({f"{key}.{name}": v for name, v in value.items()})

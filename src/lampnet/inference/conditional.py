@@ -1,0 +1,89 @@
+"""Prediction where some labels are known: p(label | input, known labels).
+
+It starts from the logits that the model has with nothing known, so that rows about which nothing is known are
+predicted as ever. For the others these logits are shifted in closed form and, where that is better on held-out rows,
+corrected by label messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from scipy.special import expit
+
+from lampnet.base_learners.label_dependence import LabelDependence
+from lampnet.data.known_labels import TRUE, UNKNOWN, States
+from lampnet.evaluation.choose_rules import Decisions
+from lampnet.evaluation.rules import Rule
+from lampnet.model.label_states import LabelStates
+
+#: the logit of a label that is known to be true
+KNOWN_LOGIT = np.float32(30.0)
+#: rows predicted at once
+BATCH_ROWS = 64
+#: more than this share of the labels known is many
+MANY = 0.2
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """What turns logits with nothing known into logits given what is known.
+
+    dependence    closed-form shifts
+    shift_weight  (C,) what each counts
+    members       networks whose mean corrects the shifted logits; none where that is no better
+    decisions     for few and for many known labels, chosen on held-out rows
+    """
+
+    dependence: LabelDependence
+    shift_weight: np.ndarray
+    members: list[LabelStates] = field(default_factory=list)
+    decisions: dict[str, Decisions] = field(default_factory=dict)
+
+    def logits(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
+        """(n, L) float32; a known label has ±30, and rows with nothing known keep their logits."""
+        result = np.array(logits_nL, dtype=np.float32)
+        some = np.flatnonzero((states_nL != UNKNOWN).any(axis=1))
+        for first in range(0, len(some), BATCH_ROWS):
+            rows = some[first : first + BATCH_ROWS]
+            result[rows] = self.free_logits(result[rows], states_nL[rows])
+        return np.where(states_nL == UNKNOWN, result, KNOWN_LOGIT * states_nL).astype(np.float32)
+
+    def free_logits(self, logits_BL: np.ndarray, states_BL: States) -> np.ndarray:
+        """As `logits` for one batch, but what is known does not decide a label's own logit."""
+        shifts_BLC = self.dependence.shifts(logits_BL, states_BL)
+        if not self.members:
+            return np.asarray(logits_BL + shifts_BLC @ self.shift_weight, dtype=np.float32)
+        given = (torch.from_numpy(np.ascontiguousarray(logits_BL)), torch.from_numpy(shifts_BLC))
+        states = torch.from_numpy(states_BL.astype(np.int64))
+        with torch.inference_mode():
+            mean = torch.stack([network(*given, states)[0] for network in self.members]).mean(0)
+        return np.asarray(mean.numpy())
+
+    def proba(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
+        """(n, L) probabilities; exactly 1 and 0 where a label is known."""
+        proba = expit(self.logits(logits_nL, states_nL))
+        return np.where(states_nL == UNKNOWN, proba, states_nL == TRUE).astype(np.float32)
+
+
+def regime_of(states_nL: States) -> np.ndarray:
+    """By which decisions each row is decided: "nothing", "few" or "many" labels known, (n,)."""
+    known = (states_nL != UNKNOWN).sum(axis=1)
+    return np.where(known == 0, "nothing", np.where(known > MANY * states_nL.shape[1], "many", "few"))
+
+
+def decide(rules: dict[str, Rule], proba_nL: np.ndarray, states_nL: States) -> np.ndarray:
+    """Label sets, bool (n, L): known labels as they are, the others by the rule of the row's regime.
+
+    A rule sees unknown labels only: a known one has the probability 0 there.
+    """
+    chosen = np.zeros(proba_nL.shape, dtype=bool)
+    unknown = states_nL == UNKNOWN
+    free = np.where(unknown, proba_nL, 0.0)
+    regimes = regime_of(states_nL)
+    for regime in np.unique(regimes):
+        rows = regimes == regime
+        chosen[rows] = rules[str(regime)].apply(free[rows])
+    return np.where(unknown, chosen, states_nL == TRUE)
