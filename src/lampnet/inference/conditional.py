@@ -65,7 +65,7 @@ class Conditional:
     def proba(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) probabilities; exactly 1 and 0 where a label is known."""
         proba = expit(self.logits(logits_nL, states_nL))
-        return np.where(states_nL == UNKNOWN, proba, states_nL == TRUE).astype(np.float32)
+        return np.asarray(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE), dtype=np.float32)
 
 
 def regime_of(states_nL: States) -> np.ndarray:

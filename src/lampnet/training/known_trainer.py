@@ -66,7 +66,7 @@ def train_label_states(
             final, initial = trained(*data.given(batch, states_BL))
             targets = torch.from_numpy(np.where(states_BL != 0, np.nan, Y_BL).astype(np.float32))
             loss = lamp_loss([initial, final], targets, config.intermediate_weight)
-            optimizer.zero_grad(set_to_none=True)
+            optimizer.zero_grad()
             torch.autograd.backward(loss)
             nn.utils.clip_grad_norm_(parameters, config.clip or math.inf)
             optimizer.step()
