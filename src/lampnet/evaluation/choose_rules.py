@@ -13,17 +13,24 @@ Threshold(value=0.3, min_labels=0)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.special import expit, logit
 
 from lampnet.data.splits import fold_numbers
-from lampnet.errors import DataError, ModelFolderError
+from lampnet.errors import ModelFolderError
 from lampnet.evaluation.metrics import METRICS
+from lampnet.evaluation.rule_counts import (
+    Counts,
+    ThresholdCounts,
+    Truth,
+    count_first,
+    count_label_thresholds,
+    count_thresholds,
+)
 from lampnet.evaluation.rules import (
     ExactExpectedF1,
     ExpectedF1,
@@ -32,7 +39,6 @@ from lampnet.evaluation.rules import (
     Threshold,
     TopK,
     descending,
-    first_of_order,
     rule_from_json,
 )
 
@@ -96,25 +102,24 @@ def choose_decisions(y: Any, proba: np.ndarray, seed: int = 0) -> Decisions:
 
 def choose_paper_thresholds(y: Any, proba: np.ndarray) -> dict[str, Threshold]:
     """For each metric the best of `PAPER_THRESHOLDS` on these rows; ties go to the one nearest to 0.5."""
-    tally = _Tally(y, proba, np.zeros(len(proba), dtype=np.int64))
-    rules = [Threshold(value) for value in _from_the_middle(PAPER_THRESHOLDS)]
-    for rule in rules:
-        tally.add(rule.apply(tally.proba))
-    return {metric: rules[int(np.argmax(tally.scores(metric, 0, len(rules))))] for metric in METRICS}
+    truth = Truth(y, proba, np.zeros(len(proba), dtype=np.int64))
+    rules, counts = _from_the_middle(PAPER_THRESHOLDS, count_thresholds(truth, np.asarray(PAPER_THRESHOLDS)).plain)
+    return {metric: Threshold(rules[int(truth.scores(metric, counts).argmax())]) for metric in METRICS}
 
 
 def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dict[str, Rule]:
     """For each metric the rule of the family that does best on held-out validation rows."""
     n = len(proba)
     folds = max(1, min(folds, n // 2))
-    tally = _Tally(y, proba, fold_numbers(n, folds, seed))
-    families, per_label = _count_families(tally), _LabelThresholds(tally)
+    truth = Truth(y, proba, fold_numbers(n, folds, seed))
+    by_threshold = count_thresholds(truth, np.asarray(_FINE_THRESHOLDS))
+    families, per_label = _families(truth, by_threshold), LabelThresholds(truth, by_threshold)
     chosen: dict[str, Rule] = {}
     margin = _MARGIN_ROWS / max(1, n)
     for metric in METRICS:
         best_score, best_rule = -np.inf, None
-        for rules, start in families:
-            held_out, winner = _cross_fit(tally, metric, start, start + len(rules))
+        for rules, counts in families:
+            held_out, winner = _cross_fit(truth, metric, counts)
             if held_out > best_score + margin:
                 best_score, best_rule = held_out, rules[winner]
         if metric in ("micro_f1", "macro_f1", "example_f1") and folds > 1:
@@ -126,145 +131,34 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
     return chosen
 
 
-class _Tally:
-    """Counts of candidate label sets, kept per fold, so that any choice of folds is scored by sums.
-
-    Axes: C candidates, K folds, L labels.
-    """
-
-    def __init__(self, y: Any, proba: np.ndarray, fold_of_row: np.ndarray) -> None:
-        y = np.asarray(y.toarray() if sparse.issparse(y) else y, dtype=np.float32)
-        self.proba = np.asarray(proba)
-        if y.shape != self.proba.shape or y.ndim != 2 or not y.size:
-            raise DataError(
-                f"labels {y.shape} and probabilities {self.proba.shape} must have the same shape, not empty"
-            )
-        self.known = ~np.isnan(y)
-        if not self.known.any():
-            raise DataError("no label of the validation rows is known, so no rule can be chosen; give labelled rows")
-        self.true = y == 1
-        self.fold_of_row = fold_of_row
-        self.folds = int(fold_of_row.max()) + 1
-        self.in_fold = (np.arange(self.folds)[:, None] == fold_of_row).astype(np.float32)  # (K, n)
-        self._ones = np.ones(y.shape[1], dtype=np.float32)
-        self._row_true = self.true.astype(np.float32) @ self._ones
-        self._row_counts = self.known.any(axis=1)
-        self.rows = self.in_fold @ self._row_counts.astype(np.float32)  # (K,)
-        self.known_entries = self.in_fold @ (self.known.astype(np.float32) @ self._ones)
-        self.label_true = self.in_fold @ self.true.astype(np.float32)  # (K, L)
-        self.label_known = self.known.any(axis=0)
-        self._parts: list[tuple[np.ndarray, ...]] = []
-        self._stacked: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-        self._summed: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def add(self, chosen: np.ndarray) -> None:
-        """Count the label sets `chosen`, bool (n, L)."""
-        given = (chosen & self.known).astype(np.float32)
-        hits = given * self.true
-        row_hits, row_given = hits @ self._ones, given @ self._ones
-        size = self._row_true + row_given
-        exact = (row_hits == self._row_true) & (row_hits == row_given) & self._row_counts
-        f1 = np.divide(2 * row_hits, size, out=np.zeros_like(size), where=size > 0)
-        by_row = np.stack([exact.astype(np.float64), size - 2 * row_hits, f1, row_hits, size])  # (5, n)
-        self._parts.append((by_row @ self.in_fold.T, self.in_fold @ hits, self.in_fold @ given))
-
-    def sums(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(C, 5, K) row sums, (C, K, L) hits and (C, K, L) predicted of the candidates start..stop."""
-        if (start, stop) not in self._stacked:
-            rows, hits, given = zip(*self._parts[start:stop], strict=True)
-            self._stacked[start, stop] = np.stack(rows), np.stack(hits), np.stack(given)
-        return self._stacked[start, stop]
-
-    def scores(self, metric: str, start: int, stop: int, without: int | None = None) -> np.ndarray:
-        """The metric of each candidate, (C,), over all rows, or over all but one fold."""
-        rows, hits, given = self.sums(start, stop)
-        use = np.arange(self.folds) != (-1 if without is None else without)
-        row_sums = rows[:, :, use].sum(axis=2)
-        if metric != "macro_f1":
-            return self.score(metric, row_sums, hits[:, 0], given[:, 0], without)
-        if without is None:
-            return self.score(metric, row_sums, hits.sum(axis=1), given.sum(axis=1), without)
-        whole = self._whole(start, stop)
-        return self.score(metric, row_sums, whole[0] - hits[:, without], whole[1] - given[:, without], without)
-
-    def _whole(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """(C, L) hits and predicted over all folds."""
-        if (start, stop) not in self._summed:
-            _, hits, given = self.sums(start, stop)
-            self._summed[start, stop] = hits.sum(axis=1), given.sum(axis=1)
-        return self._summed[start, stop]
-
-    def score(
-        self, metric: str, rows: np.ndarray, hits: np.ndarray, given: np.ndarray, without: int | None = None
-    ) -> np.ndarray:
-        """The metric from (C, 5) row sums and (C, L) label counts; equal to `lampnet.evaluation.metrics`."""
-        use = np.arange(self.folds) != (-1 if without is None else without)
-        exact, wrong, f1, all_hits, size = rows.T
-        if metric == "subset_accuracy":
-            return np.asarray(exact / max(1.0, self.rows[use].sum()))
-        if metric == "hamming_accuracy":
-            return np.asarray(1 - wrong / max(1.0, self.known_entries[use].sum()))
-        if metric == "example_f1":
-            return np.asarray(f1 / max(1.0, self.rows[use].sum()))
-        if metric == "micro_f1":
-            return np.asarray(2 * all_hits / np.maximum(size, 1))
-        label_f1 = 2 * hits / np.maximum(given + self.label_true[use].sum(axis=0), 1)
-        return np.asarray(label_f1[:, self.label_known].mean(axis=1))
+def _families(truth: Truth, by_threshold: ThresholdCounts) -> list[tuple[list[Rule], Counts]]:
+    """The rules with at most one parameter, family by family, and their counts."""
+    order = descending(truth.proba)
+    ranked = np.take_along_axis(truth.proba, order, axis=1)
+    values, plain = _from_the_middle(_FINE_THRESHOLDS, by_threshold.plain)
+    _, at_least_one = _from_the_middle(_FINE_THRESHOLDS, by_threshold.at_least_one)
+    top = np.arange(1, min(_MOST_TOP_K, truth.n_labels) + 1)
+    plug_in, exact = [ExpectedF1(power) for power in _POWERS], [ExactExpectedF1(power) for power in _EXACT_POWERS]
+    sizes = [np.stack([rule.counts(ranked) for rule in rules]) for rules in (plug_in, exact)]
+    return [
+        ([Threshold(value) for value in values], plain),
+        ([Threshold(value, min_labels=1) for value in values], at_least_one),
+        ([TopK(int(k)) for k in top], count_first(truth, order, np.repeat(top[:, None], truth.n, axis=1))),
+        ([*plug_in], count_first(truth, order, sizes[0])),
+        ([*exact], count_first(truth, order, sizes[1])),
+    ]
 
 
-def _count_families(tally: _Tally) -> list[tuple[list[Rule], int]]:
-    """Count every rule with at most one parameter; (rules, index of the first candidate) for each family."""
-    order = descending(tally.proba)
-    ranked = np.take_along_axis(tally.proba, order, axis=1)
-    n, n_labels = order.shape
-
-    def count_rule(rule: ExpectedF1 | ExactExpectedF1) -> np.ndarray:
-        return first_of_order(order, rule.counts(ranked))
-
-    at_most_one = first_of_order(order, np.ones(n, dtype=np.int64))
-    families: list[tuple[list[Rule], int]] = []
-
-    def family(rules: list[Rule], label_sets: Callable[[Any], np.ndarray]) -> None:
-        families.append((rules, len(tally)))
-        for rule in rules:
-            tally.add(label_sets(rule))
-
-    def at_least_one(rule: Threshold) -> np.ndarray:
-        chosen: np.ndarray = tally.proba >= rule.value
-        chosen |= at_most_one & (chosen.sum(axis=1) == 0)[:, None]
-        return chosen
-
-    # The plain thresholds come first: `_LabelThresholds` reads their counts.
-    family([Threshold(value) for value in _from_the_middle(_FINE_THRESHOLDS)], lambda rule: tally.proba >= rule.value)
-    family([Threshold(value, min_labels=1) for value in _from_the_middle(_FINE_THRESHOLDS)], at_least_one)
-    top = range(1, min(_MOST_TOP_K, n_labels) + 1)
-    family([TopK(k) for k in top], lambda rule: first_of_order(order, np.full(n, rule.k)))
-    family([ExpectedF1(power) for power in _POWERS], count_rule)
-    family([ExactExpectedF1(power) for power in _EXACT_POWERS], count_rule)
-    return families
-
-
-def _cross_fit(tally: _Tally, metric: str, start: int, stop: int) -> tuple[float, int]:
-    """Held-out score of "take the best of the candidates start..stop", and the best of them on all rows."""
-    overall = tally.scores(metric, start, stop)
-    if tally.folds == 1:
+def _cross_fit(truth: Truth, metric: str, counts: Counts) -> tuple[float, int]:
+    """Held-out score of "take the best of the candidates", and the best of them on all rows."""
+    overall = truth.scores(metric, counts)
+    if truth.folds == 1:
         return float(overall.max()), int(overall.argmax())
-    rows, hits, given = tally.sums(start, stop)
-    winners = [int(tally.scores(metric, start, stop, without=fold).argmax()) for fold in range(tally.folds)]
-    folds = np.arange(tally.folds)
-    held_out = tally.score(
-        metric,
-        rows[winners, :, folds].sum(axis=0)[None],
-        hits[winners, folds].sum(axis=0)[None],
-        given[winners, folds].sum(axis=0)[None],
-    )
-    return float(held_out[0]), int(overall.argmax())
+    winners = [int(truth.scores(metric, counts, without=fold).argmax()) for fold in range(truth.folds)]
+    return truth.held_out_score(metric, counts, winners), int(overall.argmax())
 
 
-class _LabelThresholds:
+class LabelThresholds:
     """One threshold per label, shrunk so that rare labels do not follow noise.
 
     A label's own threshold maximises its F1, computed from a mixture of the observed counts and those expected
@@ -272,21 +166,27 @@ class _LabelThresholds:
     more so the fewer positives the label has.
     """
 
-    def __init__(self, tally: _Tally) -> None:
-        self.tally = tally
-        self.grid = np.asarray(_from_the_middle(_FINE_THRESHOLDS))
-        _, hits, given = tally.sums(0, len(self.grid))  # (T, K, L)
-        proba = np.where(tally.known, tally.proba, 0.0).astype(np.float32)
-        expected_hits = np.stack([tally.in_fold @ (proba * (tally.proba >= value)) for value in self.grid])
-        expected_true = tally.in_fold @ proba  # (K, L)
-        per_fold = (hits, expected_hits, given, tally.label_true, expected_true)
+    def __init__(self, truth: Truth, by_threshold: ThresholdCounts) -> None:
+        """`by_threshold` counts `_FINE_THRESHOLDS`."""
+        self.truth = truth
+        self.grid, self.counts = _from_the_middle(_FINE_THRESHOLDS, by_threshold.plain)
+        _, expected_hits = _from_the_middle(_FINE_THRESHOLDS, by_threshold.expected)
+        per_fold = (self.counts.hits, expected_hits, self.counts.given, truth.label_true, truth.expected_true())
         self._counts = [(counts.sum(axis=-2), counts) for counts in per_fold]  # over all rows, and per fold
+        self._overall: dict[tuple[str, int | None], float] = {}
+
+    def overall(self, metric: str, without: int | None) -> float:
+        """The best threshold for all labels together."""
+        if (metric, without) not in self._overall:
+            best = int(self.truth.scores(metric, self.counts, without).argmax())
+            self._overall[metric, without] = self.grid[best]
+        return self._overall[metric, without]
 
     def values(
         self, metric: str, expected_weight: float, priors: Iterable[float], without: int | None = None
     ) -> np.ndarray:
         """Thresholds (priors, L) fitted on all rows, or on all but one fold."""
-        overall = self.grid[int(self.tally.scores(metric, 0, len(self.grid), without).argmax())]
+        grid, overall = np.asarray(self.grid), self.overall(metric, without)
         hits, expected_hits, given, true, expected_true = (
             whole if without is None else whole - per_fold[..., without, :] for whole, per_fold in self._counts
         )
@@ -294,26 +194,27 @@ class _LabelThresholds:
         mixed_hits = (1 - expected_weight) * hits + expected_weight * expected_hits
         f1 = 2 * mixed_hits / np.maximum(positives + given, 1e-9)  # (T, L)
         # Among equally good thresholds the one nearest to the global one.
-        distance = np.abs(logit(self.grid) - logit(overall))[:, None]
-        own = self.grid[np.argmin(np.where(f1 >= f1.max(axis=0) - 1e-6, distance, np.inf), axis=0)]
+        distance = np.abs(logit(grid) - logit(overall))[:, None]
+        own = grid[np.argmin(np.where(f1 >= f1.max(axis=0) - 1e-6, distance, np.inf), axis=0)]
         prior = np.asarray(list(priors))[:, None]
         weight = positives / np.maximum(positives + prior, 1e-9)
         return np.asarray(expit(weight * logit(own) + (1 - weight) * logit(overall)))
 
     def cross_fit(self, metric: str) -> tuple[float, PerLabelThreshold]:
         """The best amount of shrinkage by held-out score, that score, and the rule fitted on all rows."""
-        tally = self.tally
-        start = len(tally)
-        for weight in _EXPECTED_WEIGHTS:
-            fitted = np.stack([self.values(metric, weight, _PRIOR_POSITIVES, without=k) for k in range(tally.folds)])
-            for i in range(len(_PRIOR_POSITIVES)):
-                tally.add(tally.proba >= fitted[tally.fold_of_row, i])
-        held_out = tally.scores(metric, start, len(tally))
+        truth = self.truth
+        fitted = [
+            [self.values(metric, weight, _PRIOR_POSITIVES, without=fold) for fold in range(truth.folds)]
+            for weight in _EXPECTED_WEIGHTS
+        ]
+        values = np.asarray(fitted).swapaxes(1, 2).reshape(-1, truth.folds, truth.n_labels)
+        held_out = truth.scores(metric, count_label_thresholds(truth, values))
         best_weight, best_prior = divmod(int(held_out.argmax()), len(_PRIOR_POSITIVES))
-        values = self.values(metric, _EXPECTED_WEIGHTS[best_weight], _PRIOR_POSITIVES)[best_prior]
-        return float(held_out.max()), PerLabelThreshold(tuple(round(float(v), 6) for v in values))
+        best = self.values(metric, _EXPECTED_WEIGHTS[best_weight], _PRIOR_POSITIVES)[best_prior]
+        return float(held_out.max()), PerLabelThreshold(tuple(round(float(v), 6) for v in best))
 
 
-def _from_the_middle(thresholds: Iterable[float]) -> list[float]:
-    """Nearest to 0.5 first, so that ties go to the least extreme."""
-    return sorted(thresholds, key=lambda value: abs(value - 0.5))
+def _from_the_middle(thresholds: Sequence[float], counts: Any) -> tuple[list[float], Any]:
+    """Thresholds and their counts, nearest to 0.5 first, so that ties go to the least extreme."""
+    order = sorted(range(len(thresholds)), key=lambda i: abs(thresholds[i] - 0.5))
+    return [thresholds[i] for i in order], counts.take(order) if isinstance(counts, Counts) else counts[order]

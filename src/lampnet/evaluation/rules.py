@@ -28,8 +28,10 @@ import numpy as np
 
 from lampnet.errors import ConfigError, DataError, ModelFolderError, did_you_mean
 
-#: Labels less probable than this enter the exact rule only through the sums of their first three powers.
-UNLIKELY = 0.02
+#: Labels less probable than this enter the exact rule only through the sums of their powers; SERIES has the
+#: probabilities from which on the first, second, ... power counts.
+UNLIKELY = 0.1
+SERIES = (0.0, 0.0, 0.0, 0.01, 0.02, 0.04, 0.05, 0.07)
 #: Intermediate float64 values per block of rows in the exact rule.
 _BLOCK = 4_000_000
 
@@ -181,36 +183,68 @@ class ExactExpectedF1(_TopByExpectedF1):
     kind: ClassVar[str] = "exact_expected_f1"
 
     def counts(self, sorted_proba: np.ndarray) -> np.ndarray:
-        counts = np.zeros(len(sorted_proba), dtype=np.int64)
+        q = np.asarray(sorted_proba, dtype=np.float64) ** self.power
+        likely = (q > UNLIKELY).sum(axis=1)
+        counts = ExpectedF1(1.0).counts(q)  # the plug-in rule is close
+        open_rows = np.flatnonzero(counts > 0)
+        reach = counts + counts // 2 + 3
+        while len(open_rows):
+            counts[open_rows] = self._counts(q, open_rows, likely, reach)
+            # A best k at the end of what was looked at: look further.
+            open_rows = open_rows[(counts[open_rows] >= reach[open_rows]) & (counts[open_rows] < q.shape[1])]
+            reach[open_rows] *= 2
+        return counts
+
+    def _counts(self, q: np.ndarray, rows: np.ndarray, likely: np.ndarray, reach: np.ndarray) -> np.ndarray:
+        """The best of the first `reach` (n,) labels for some rows; rows with about as many labels go together."""
+        heads = np.maximum(reach, likely)[rows]
+        order = np.lexsort((reach[rows], heads))
+        counts = np.zeros(len(rows), dtype=np.int64)
         start = 0
-        while start < len(sorted_proba):
-            q = np.asarray(sorted_proba[start : start + 256], dtype=np.float64) ** self.power
-            # The plug-in rule is close: no row gains from more than twice its labels and a few.
-            close = 2 * int(ExpectedF1(1.0).counts(q).max()) + 10
-            head = min(q.shape[1], max(close, int((q > UNLIKELY).sum(axis=1).max())))
-            rows = max(1, min(len(q), _BLOCK // (head * len(_points(head)[0]))))
-            expected = expected_f1_of_top_k(q[:rows], head)
-            counts[start : start + rows] = np.where(q[:rows, 0] > 0, expected.argmax(axis=1) + 1, 0)
-            start += rows
+        while start < len(order):
+            some = order[start : start + 256]
+            head = min(q.shape[1], -(-int(heads[some[-1]]) // 8) * 8)  # few sizes, few sets of points
+            some = some[: max(1, _BLOCK // (head * len(_points(head)[0])))]
+            own = rows[some]
+            expected = expected_f1_of_top_k(q[own], head, min(head, int(reach[own].max())))
+            counts[some] = np.minimum(expected.argmax(axis=1) + 1, reach[own])
+            start += len(some)
         return counts
 
     def describe(self) -> str:
         return f"exact expected F1 (power {self.power:g})"
 
 
-def expected_f1_of_top_k(q: np.ndarray, head: int) -> np.ndarray:
-    """E[F1] of predicting the top 1, 2, ..., `head` labels: float64 (n, head) from descending q (n, L)."""
+def expected_f1_of_top_k(q: np.ndarray, head: int, reach: int) -> np.ndarray:
+    """E[F1] of predicting the top 1, 2, ..., `reach` labels: float64 (n, reach) from descending q (n, L).
+
+    Labels from `head` on, which are unlikely, count by the sums of their powers; reach <= head.
+    """
     points, weights = _points(head)
     away = 1.0 - points
-    top = q[:, :head, None]  # (n, head, 1)
-    factor = 1.0 - top * away  # (n, head, Q): 1 - q + q x without losing digits
-    # log Π (1 - q (1 - x)) of the unlikely labels, as a series in q (1 - x).
-    first, second, third = ((q[:, head:] ** i).sum(axis=1)[:, None] / i for i in (1, 2, 3))
-    whole = factor.prod(axis=1) * np.exp(-away * (first + away * (second + away * third))) * weights  # (n, Q)
+    top = q[:, :reach, None]
+    factor = 1.0 - top * away  # (n, reach, Q): 1 - q + q x without losing digits
+    # log Π (1 - q (1 - x)) of the unlikely labels = - Σ_i (1 - x)^i Σ_j q_j^i / i.
+    series = np.vander(away, len(SERIES) + 1, increasing=True)[:, 1:] / np.arange(1, len(SERIES) + 1)
+    whole = factor.prod(axis=1) * np.exp(-_power_sums(q[:, head:]) @ series.T) * weights  # (n, Q)
+    if reach < head:
+        whole *= (1.0 - q[:, reach:head, None] * away).prod(axis=1)
     np.divide(top, factor, out=factor)
     gain = np.cumsum(factor, axis=1, out=factor)
-    powers = points ** np.arange(1, head + 1)[:, None]  # (head, Q): x^k
-    return np.asarray(2.0 * np.einsum("nkq,kq,nq->nk", gain, powers, whole, optimize=False))
+    gain *= whole[:, None]
+    powers = points ** np.arange(1, reach + 1)[:, None]  # (reach, Q): x^k
+    return np.asarray(2.0 * np.einsum("nkq,kq->nk", gain, powers))
+
+
+def _power_sums(q: np.ndarray) -> np.ndarray:
+    """Sums of q, q^2, ... over labels in descending order, (n, len(SERIES)), as far as they count."""
+    sums = np.zeros((len(q), len(SERIES)))
+    power = q
+    for i, negligible in enumerate(SERIES):
+        power = power[:, : int((q[:, : power.shape[1]].max(axis=0) > negligible).sum())]
+        sums[:, i] = power.sum(axis=1)
+        power = power * q[:, : power.shape[1]]
+    return sums
 
 
 @functools.cache

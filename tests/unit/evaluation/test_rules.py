@@ -71,7 +71,7 @@ def slow_expected_f1_of_top_k(p: np.ndarray) -> np.ndarray:
 def test_integral_equals_the_recursion(n_labels: int, shape: float) -> None:
     q = np.sort(np.random.default_rng(0).beta(shape, 1, size=(3, n_labels)))[:, ::-1]
     head = max(30, int((q > 0.02).sum(axis=1).max()))
-    fast = expected_f1_of_top_k(q, head)
+    fast = expected_f1_of_top_k(q, head, head)
     slow = np.stack([slow_expected_f1_of_top_k(row) for row in q])
     np.testing.assert_allclose(fast, slow[:, :head], atol=1e-8)
     counts = ExactExpectedF1().counts(q)
