@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import shutil
 import sys
 import warnings
 from pathlib import Path
@@ -22,7 +23,7 @@ from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.data.splits import Splits
-from lampnet.persistence.model_folder import load_model, save_model
+from lampnet.persistence.model_folder import load_model, save_model, weights_name
 from lampnet.pipeline.fit import fit
 
 
@@ -42,14 +43,16 @@ def small_model(folder: Path) -> list[str]:
 
 def model_case(folder: Path, draw: random.Random, rows: list[str]) -> None:
     good, target = folder / "model", folder / "case"
-    target.mkdir(exist_ok=True)
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir()
     contents = {path.name: path.read_bytes() for path in good.iterdir() if path.is_file()}
-    name = draw.choice(("model.json", "model.json", "weights.safetensors", "history.json"))
+    weights = next(name for name in contents if name.startswith("weights"))
+    name = draw.choice(("model.json", "model.json", weights))
     described = json.loads(contents["model.json"])
     kind = draw.randrange(4)
     if name == "model.json" and kind:
         contents[name] = json.dumps(changed_json(described, draw)).encode()
-    elif name == "weights.safetensors" and kind:
+    elif name == weights and kind:
         # With the digest put right, the damage reaches the checks behind it.
         length = int.from_bytes(contents[name][:8], "little")
         header, body = contents[name][8 : 8 + length], contents[name][8 + length :]
@@ -59,6 +62,7 @@ def model_case(folder: Path, draw: random.Random, rows: list[str]) -> None:
         else:
             contents[name] = damaged(contents[name], draw)
         described["weights_sha256"] = hashlib.sha256(contents[name]).hexdigest()
+        contents[weights_name(described["weights_sha256"])] = contents.pop(name)
         contents["model.json"] = json.dumps(described).encode()
     else:
         contents[name] = damaged(contents[name], draw)

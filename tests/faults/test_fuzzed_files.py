@@ -103,7 +103,7 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
         read_file(pickled)
     folder = tmp_path / "model"
     folder.mkdir()
-    for name in ("model.json", "weights.safetensors"):
+    for name in ("model.json", "weights-0123456789abcdef.safetensors"):
         (folder / name).write_bytes(pickle.dumps(Path))
     with pytest.raises(LampnetError):
         load_model(folder)

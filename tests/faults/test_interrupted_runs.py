@@ -49,7 +49,7 @@ def test_a_second_run_in_the_same_folder_is_refused_until_the_first_has_ended(
     first.send(signal.SIGSTOP)  # it holds the folder, however slow the machine is
     (refusal,), code = train_toy("once", tmp_path, "resume").end()
     assert code == 2
-    assert f"another run (process {first.pid}) is training into" in refusal
+    assert f"another run (process {first.pid}) is writing to" in refusal
     first.kill()
     lines, _ = train_toy("once", tmp_path, "resume").end()
     assert lines[-1] == uninterrupted[-1]

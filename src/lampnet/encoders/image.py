@@ -25,7 +25,12 @@ from lampnet.encoders.spectral import node_sample, start_projection
 from lampnet.encoders.vector import saved_spread
 from lampnet.errors import DataError, MissingExtra
 
-CHUNK = 32
+#: images decoded together, and the bytes of pixels they may have
+CHUNK, CHUNK_BYTES = 32, 1 << 24
+#: pixels of the size that images are brought to: more would take gigabytes for a few rows
+MAX_PIXELS = 2048 * 2048
+#: patches of an image, whatever input.max_nodes allows other kinds of rows
+MAX_PATCHES = 4096
 
 
 class Patches(Embedding):
@@ -83,12 +88,7 @@ class ImageEncoder(Encoder):
         self.channels = max(channels for _, _, channels in sizes)
         self.height, self.width = self._chosen_size({(height, width) for height, width, _ in sizes})
         self.patch = _patch_side(self.height, self.width, self.config.patch)
-        nodes = math.prod(self._grid())
-        if nodes > self.config.max_nodes:
-            raise DataError(
-                f"images of {self.height} x {self.width} pixels make {nodes} patches of {self.patch}, more than "
-                f"input.max_nodes={self.config.max_nodes}; raise input.patch or lower input.image_side"
-            )
+        self._check_size()
         total, square, count = np.zeros(self.channels), np.zeros(self.channels), 0
         features = []
         for images in self._chunks(rows):
@@ -165,6 +165,7 @@ class ImageEncoder(Encoder):
         encoder.channels = saved_count(state, "channels", 1, 3)
         if encoder.channels == 2:
             raise DataError("the saved encoder's 'channels' must be 1 or 3, not 2")
+        encoder._check_size()
         pixels = encoder.patch**2 * encoder.channels
         encoder.mean = saved_array(arrays, "mean", "float32", (pixels,))
         encoder.spread = saved_spread(arrays, "spread", "float32", pixels)
@@ -172,6 +173,21 @@ class ImageEncoder(Encoder):
         encoder.feature_mean = saved_array(arrays, "feature_mean", "float32", (features,))
         encoder.feature_spread = saved_spread(arrays, "feature_spread", "float32", features)
         return encoder
+
+    def _check_size(self) -> None:
+        """Also of a saved encoder: a model folder must not make its user's machine decode huge images."""
+        if self.height * self.width > MAX_PIXELS:
+            raise DataError(
+                f"images of {self.height} x {self.width} pixels are larger than the {MAX_PIXELS:,} pixels that can be "
+                "read; set input.image_side to resize them"
+            )
+        nodes, most = math.prod(self._grid()), min(self.config.max_nodes, MAX_PATCHES)
+        if nodes > most:
+            limit = f"input.max_nodes={most}" if most < MAX_PATCHES else f"{MAX_PATCHES:,}"
+            raise DataError(
+                f"images of {self.height} x {self.width} pixels make {nodes} patches of {self.patch}, more than "
+                f"{limit}; raise input.patch or lower input.image_side"
+            )
 
     def _grid(self) -> tuple[int, int]:
         return -(-self.height // self.patch), -(-self.width // self.patch)
@@ -193,15 +209,18 @@ class ImageEncoder(Encoder):
         (down, across), p = self._grid(), self.patch
         assert nodes.vectors is not None
         cut = nodes.vectors.reshape(len(nodes), down, across, p, p, self.channels)
-        for first in range(0, len(nodes), CHUNK):
-            images = cut[first : first + CHUNK].swapaxes(2, 3).reshape(-1, down * p, across * p, self.channels)
+        for first in range(0, len(nodes), step := self._rows_at_once()):
+            images = cut[first : first + step].swapaxes(2, 3).reshape(-1, down * p, across * p, self.channels)
             yield np.ascontiguousarray(images[:, : self.height, : self.width])
 
     def _chunks(self, rows: Any) -> Any:
         """uint8 (n, H, W, C) arrays, a few rows at a time."""
-        for first in range(0, len(rows), CHUNK):
-            numbers = range(first, min(first + CHUNK, len(rows)))
+        for first in range(0, len(rows), step := self._rows_at_once()):
+            numbers = range(first, min(first + step, len(rows)))
             yield np.stack([self._pixels(rows[row], row) for row in numbers])
+
+    def _rows_at_once(self) -> int:
+        return max(1, min(CHUNK, CHUNK_BYTES // (self.height * self.width * self.channels)))
 
     def _pixels(self, item: Any, row: int) -> np.ndarray:
         """One image as uint8 (H, W, C) of the trained size."""

@@ -5,6 +5,8 @@ Nothing is downloaded and no code of the folder is run; its weights must be safe
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,8 @@ from lampnet.encoders.text_tokens import checked_texts
 from lampnet.encoders.wordset import warn_of_cut_rows
 from lampnet.errors import DataError, MissingExtra
 
+#: settings of a Hugging Face folder that change nothing of a token's state
+_NO_MATTER = ("architectures", "dtype", "torch_dtype", "transformers_version")
 SAMPLE_ROWS = 256
 CHUNK = 1_000
 
@@ -115,10 +119,13 @@ class PretrainedEncoder(Encoder):
     def embedding(self, width: int) -> TransformerNodes:
         self._open()
         fine_tune = self.config.fine_tune
-        transformer = self._transformer if self._transformer is not None else self._loaded()
-        # A frozen transformer never changes, so all modules of this encoder share it.
-        self._transformer = None if fine_tune else transformer
-        return TransformerNodes(transformer, self._hidden(), width, fine_tune)
+        return TransformerNodes(self._loaded() if fine_tune else self._frozen(), self._hidden(), width, fine_tune)
+
+    def _frozen(self) -> nn.Module:
+        """A frozen transformer never changes, so all modules of this encoder share it."""
+        if self._transformer is None:
+            self._transformer = self._loaded()
+        return self._transformer
 
     def _loaded(self) -> nn.Module:
         folder = self.config.pretrained
@@ -127,14 +134,21 @@ class PretrainedEncoder(Encoder):
             with _quiet(), torch.device("cpu"):
                 from transformers import AutoModel
 
-                transformer: nn.Module = AutoModel.from_pretrained(
-                    folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+                transformer, report = AutoModel.from_pretrained(
+                    folder,
+                    local_files_only=True,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    dtype=torch.float32,
+                    output_loading_info=True,
                 )
         except (OSError, ValueError, RuntimeError, SafetensorError) as problem:
             raise _unusable(folder, problem) from None
         if isinstance(getattr(transformer, "pooler", None), nn.Module):
             transformer._modules["pooler"] = None  # its output is not used, so it would never get a gradient
-        return transformer
+        _check_complete(folder, transformer, report)
+        checked: nn.Module = transformer
+        return checked
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         names: list[str] = self._open().convert_ids_to_tokens(encoded.nodes.ids_of(row).tolist())
@@ -149,7 +163,26 @@ class PretrainedEncoder(Encoder):
         return [((int(a), int(b)),) if b > a else () for a, b in tokens.offsets]
 
     def state(self) -> dict[str, Any]:
-        return {**self.words.state(), "vocabulary": len(self._open()), "hidden": self._hidden()}
+        vocabulary = len(self._open())
+        digest = {"encoder_sha256": self._digest()}
+        return {**self.words.state(), "vocabulary": vocabulary, "hidden": self._hidden(), **digest}
+
+    def _digest(self) -> str:
+        """Of what a token's state depends on: tokenizer, settings and, where they are not fine-tuned, the weights."""
+        folder = Path(self.config.pretrained)
+        digest = hashlib.sha256()
+        try:
+            digest.update((folder / "tokenizer.json").read_bytes())
+            settings = json.loads((folder / "config.json").read_bytes())
+        except (OSError, ValueError, RecursionError) as problem:
+            raise _unusable(str(folder), problem) from None
+        kept = {key: settings[key] for key in settings if not key.startswith("_") and key not in _NO_MATTER}
+        digest.update(json.dumps(kept, sort_keys=True).encode())
+        if not self.config.fine_tune:
+            for name, weight in sorted(self._frozen().state_dict().items()):
+                digest.update(f"{name} {tuple(weight.shape)}".encode())
+                digest.update(weight.contiguous().numpy())
+        return digest.hexdigest()
 
     def arrays(self) -> dict[str, np.ndarray]:
         return self.words.arrays()
@@ -167,6 +200,11 @@ class PretrainedEncoder(Encoder):
                 f"{config.pretrained}: the text encoder there has width {found[0]} and {found[1]} tokens, but the "
                 f"model was trained with width {wanted[0]} and {wanted[1]} tokens; give the folder it was trained with"
             )
+        if state.get("encoder_sha256") != encoder._digest():
+            raise DataError(
+                f"{config.pretrained}: the text encoder there has other weights, settings or tokens than the one that "
+                "the model was trained with; put that one back, or train again"
+            )
         return encoder
 
     def _open(self) -> Any:
@@ -178,6 +216,7 @@ class PretrainedEncoder(Encoder):
                     f"input.pretrained={folder!r} is no folder of a Hugging Face text encoder (no config.json there); "
                     "give the path of a downloaded model"
                 )
+            _check_regular(Path(folder))
             try:
                 from transformers import AutoConfig, AutoTokenizer
             except ImportError:
@@ -211,6 +250,33 @@ def _longest(tokenizer: Any, settings: Any, max_nodes: int) -> int:
         padding = getattr(settings, "pad_token_id", 0) or 0
         limits.append(positions - (padding + 1 if "roberta" in str(settings.model_type) else 0))
     return max(3, min(limits))
+
+
+def _check_regular(folder: Path) -> None:
+    """A pipe or a device among the files would be waited for."""
+    for path in folder.iterdir():
+        if not path.is_file() and not path.is_dir():
+            raise DataError(f"{path} is no regular file; give a complete Hugging Face folder without it")
+
+
+def _check_complete(folder: str, transformer: nn.Module, report: Mapping[str, Any]) -> None:
+    """Refuse weights that do not fit: transformers fills what is missing with random numbers.
+
+    Weights of a head, such as that of masked words, are no part of the encoder and do no harm.
+    """
+    own = {name for name, _ in transformer.named_children()}
+    base = f"{getattr(transformer, 'base_model_prefix', '')}."
+    missing = [name for name in report["missing_keys"] if not name.startswith("pooler.")]
+    unexpected = [name for name in report["unexpected_keys"] if name.removeprefix(base).partition(".")[0] in own]
+    others = [name for name, *_ in report["mismatched_keys"]]
+    for what, names in (("lack", missing), ("hold, besides what its config.json states,", unexpected)):
+        if names:
+            raise DataError(
+                f"{folder}: the weights {what} {sorted(names)[0]!r} ({len(names)} tensor(s)); "
+                "give a complete Hugging Face folder, downloaded again"
+            )
+    if others:
+        raise DataError(f"{folder}: the weights {sorted(others)[0]!r} have another shape than its config.json states")
 
 
 def _unusable(folder: str, problem: Exception) -> DataError:

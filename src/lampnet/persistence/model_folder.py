@@ -1,24 +1,25 @@
 """A model is a folder: safetensors, JSON and a model card. Loading executes nothing.
 
-==================== ==========================================================================
-weights.safetensors  all numbers: `network.*`, `encoder.*`, `stack.*`, `graph.*`, `label_priors`
-model.json           format version, settings, label names, encoder, decisions, metadata, digest
-README.md            the model card
-history.json         one record per epoch
-checkpoints/         what `lampnet train --resume` continues from (written by the training)
-==================== ==========================================================================
+======================== ==========================================================================
+model.json               format version, settings, label names, encoder, decisions, metadata, digest
+weights-*.safetensors    all numbers: `network.*`, `encoder.*`, `stack.*`, `graph.*`, `label_priors`
+README.md                the model card, for people
+checkpoints/             what `lampnet train --resume` continues from (written by the training)
+======================== ==========================================================================
 
-A new folder is written under a temporary name and renamed, so it is never half-written. Into an
-existing folder the files are moved one by one, `model.json` last.
+One rename replaces a model. The weights' file is named by its digest, so the old and the new one lie side by
+side; `model.json` names one of them by that digest, and is renamed last. Whenever a process is killed or the
+power fails, the folder holds the old model or the new one, whole. This needs nothing but the rename of a file,
+which is atomic everywhere, where swapping whole folders would need calls that differ between systems and that
+network and container file systems lack. What a killed process left is removed by the next one that saves.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
-import os
+import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -37,38 +38,69 @@ from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_ensemble
 from lampnet.persistence.model_card import model_card
-from lampnet.persistence.tensor_file import Entry, arrays_under, read_arrays, read_header, write_arrays
+from lampnet.persistence.tensor_file import Entry, arrays_under, encode_arrays, read_arrays, read_header
+from lampnet.runtime.atomic_files import is_temporary, remove_file, replace_files
+from lampnet.runtime.folder_lock import LOCK, claimed
+from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.regular_files import read_regular
 
 FORMAT = "lampnet-model"
 VERSION = 3
-WEIGHTS, MODEL, CARD, HISTORY = "weights.safetensors", "model.json", "README.md", "history.json"
+MODEL, CARD = "model.json", "README.md"
 CHECKPOINTS = "checkpoints"
-MAX_JSON = 500_000_000
+MAX_JSON = 64_000_000
 _PARTS = ("config", "label_names", "encoder", "decisions", "network_weight", "metadata", "weights_sha256")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+#: metadata that is made when a model is loaded
+_OF_THE_FOLDER = ("model_sha256",)
 
 
 def save_model(model: FittedModel, folder: str | Path) -> Path:
     """Write a model folder. A model that is there already is replaced; any other folder is left alone."""
     folder = Path(folder)
     check_target(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        fresh = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".tmp", dir=folder.parent))
-    except OSError as fault:
-        raise _unwritable(folder, fault) from None
-    try:
-        _write(model, fresh)
-        if not folder.exists():
-            fresh.chmod(0o755)  # mkdtemp's folders are private, a model is not
-            os.rename(fresh, folder)
-        else:
-            for name in (WEIGHTS, CARD, HISTORY, MODEL):  # model.json last: without it the folder is no model
-                os.replace(fresh / name, folder / name)
-    except OSError as fault:
-        raise _unwritable(folder, fault) from None
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+    weights, described = _encoded(model)
+    if len(described) > MAX_JSON:
+        raise ModelFolderError(f"the model's description takes {len(described):,} bytes, more than {MAX_JSON:,}")
+    with claimed(folder):
+        check_target(folder)
+        path = folder / weights_name(hashlib.sha256(weights).hexdigest())
+        card = model_card(model).encode()
+        try:
+            replace_files({path: (weights,), folder / CARD: (card,), folder / MODEL: (described,)})
+        except OSError as fault:
+            raise _unwritable(folder, fault) from None
+        finally:
+            _remove_unused(folder)
     return folder
+
+
+def _remove_unused(folder: Path) -> None:
+    """Remove weights that `model.json` does not name, and a card where there is no model."""
+    try:
+        named = weights_name(str(read_description(folder)["weights_sha256"]))
+    except ModelFolderError:
+        if (folder / MODEL).exists():  # damaged: perhaps it can be put right
+            return
+        named = ""
+        remove_file(folder / CARD)
+    for path in weights_files(folder):
+        if path.name != named:
+            remove_file(path)
+
+
+def weights_name(digest: str) -> str:
+    """The weights' file of a model whose weights have this SHA-256 digest.
+
+    >>> weights_name("0123456789abcdef" * 4)
+    'weights-0123456789abcdef.safetensors'
+    """
+    return f"weights-{digest[:16]}.safetensors"
+
+
+def weights_files(folder: Path) -> list[Path]:
+    """All weights in a folder: those of its model, and what a process left that was killed while saving."""
+    return sorted(folder.glob("weights-*.safetensors"))
 
 
 def check_target(folder: str | Path) -> None:
@@ -78,11 +110,15 @@ def check_target(folder: str | Path) -> None:
         raise ModelFolderError(f"{folder} is a file; give the name of a folder for the model")
     try:
         there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+        weights = {path.name for path in weights_files(folder)}
     except OSError as fault:
         raise _unwritable(folder, fault) from None
-    if there and MODEL not in there and CHECKPOINTS not in there:
+    # A first save that was killed leaves weights and perhaps a card.
+    own = weights | ({CARD} if weights else set()) | {LOCK}
+    foreign = sorted(name for name in there - own if not is_temporary(name))
+    if foreign and MODEL not in there and CHECKPOINTS not in there:
         raise ModelFolderError(
-            f"{folder} is not empty and holds no lampnet model ({sorted(there)[0]!r} is there); give another folder"
+            f"{folder} is not empty and holds no lampnet model ({foreign[0]!r} is there); give another folder"
         )
 
 
@@ -90,7 +126,8 @@ def _unwritable(folder: Path, fault: OSError) -> ModelFolderError:
     return ModelFolderError(f"{folder} cannot be written ({fault.strerror or fault}); give another folder")
 
 
-def _write(model: FittedModel, folder: Path) -> None:
+def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
+    """The contents of the weights' file and of `model.json`."""
     network = {} if model.network is None else model.network.state_dict()
     arrays = {f"network.{k}": v.detach().numpy() for k, v in network.items()}
     arrays |= {f"encoder.{k}": v for k, v in model.encoder.arrays().items()}
@@ -101,10 +138,7 @@ def _write(model: FittedModel, folder: Path) -> None:
         graph.sort_indices()
         arrays |= {"graph.offsets": graph.indptr.astype(np.int64), "graph.sources": graph.indices.astype(np.int64)}
     arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
-    digest = write_arrays(folder / WEIGHTS, arrays)
-    metadata = dict(model.metadata)
-    _write_json(folder / HISTORY, metadata.pop("history", []))
-    (folder / CARD).write_text(model_card(model), encoding="utf-8")
+    weights = encode_arrays(arrays)
     described = {
         "format": FORMAT,
         "version": VERSION,
@@ -113,49 +147,52 @@ def _write(model: FittedModel, folder: Path) -> None:
         "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
         "decisions": model.decisions.to_json(),
         "network_weight": model.network_weight,
-        "metadata": metadata,
-        "weights_sha256": digest,
+        "metadata": {key: value for key, value in model.metadata.items() if key not in _OF_THE_FOLDER},
+        "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
-    _write_json(folder / MODEL, described)
-
-
-def _write_json(path: Path, data: Any) -> None:
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=True) + "\n", encoding="utf-8")
+    text = json.dumps(described, indent=1, ensure_ascii=False, allow_nan=True) + "\n"
+    return weights, text.encode()
 
 
 def load_model(folder: str | Path) -> FittedModel:
     """Read a model folder; anything damaged, foreign or of another version is a `ModelFolderError`."""
     folder = Path(folder)
     try:
-        return _load(folder, _described(folder))
+        described = read_description(folder)
+        while True:
+            try:
+                return _load(folder, described)
+            except ModelFolderError:
+                # Was the model replaced between reading its description and its weights? Then the new one is read.
+                again = read_description(folder)
+                if again["weights_sha256"] == described["weights_sha256"]:
+                    raise
+                described = again
     except ModelFolderError:
         raise
     except LampnetError as fault:
         raise ModelFolderError(f"{folder} is damaged or foreign: {fault}") from None
 
 
-def _described(folder: Path) -> dict[str, Any]:
+def read_description(folder: Path) -> dict[str, Any]:
     """`model.json`, its outer shape checked."""
     path = folder / MODEL
     if not folder.is_dir():
         raise ModelFolderError(f"there is no model folder {folder}; train one with: {_train_into(folder)}")
     try:
-        if path.stat().st_size > MAX_JSON:
-            raise ModelFolderError(f"{path} is too large to be a model's description")
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = parse_json(read_regular(path, MAX_JSON))
     except FileNotFoundError:
         raise ModelFolderError(_no_model(folder)) from None
     except OSError as fault:
         raise ModelFolderError(f"{path} cannot be read ({fault.strerror or fault})") from None
-    except ModelFolderError:
-        raise
-    except (ValueError, RecursionError):
-        raise ModelFolderError(f"{path} is damaged: it is not JSON; train or copy the model again") from None
+    except ValueError as fault:
+        raise ModelFolderError(f"{path} is damaged: {fault}; train or copy the model again") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ModelFolderError(f"{path} does not describe a lampnet model")
-    if data.get("version") != VERSION:
+    version = data.get("version")
+    if type(version) is not int or version != VERSION:
         raise ModelFolderError(
-            f"{folder} has format version {str(data.get('version'))[:20]}, this lampnet reads {VERSION}; "
+            f"{folder} has format version {str(version)[:20]}, this lampnet reads {VERSION}; "
             "use the lampnet that wrote it or train again"
         )
     lacking = [part for part in _PARTS if part not in data]
@@ -166,9 +203,11 @@ def _described(folder: Path) -> dict[str, Any]:
 
 def _no_model(folder: Path) -> str:
     resumed = f"with: {_train_into(folder, '--resume')}" if (folder / CHECKPOINTS).is_dir() else ""
-    if (folder / WEIGHTS).is_file():
+    weights = weights_files(folder)
+    if weights:
         again = f"write it again {resumed}" if resumed else "train again"
-        return f"{folder} is damaged: it has no {MODEL}, though {WEIGHTS} is there; copy the model again, or {again}"
+        there = f"though {weights[0].name} is there"
+        return f"{folder} is damaged: it has no {MODEL}, {there}; copy the model again, or {again}"
     if resumed:
         return f"{folder} holds an unfinished training; finish it {resumed}"
     return f"{folder} is not a model folder: it has no {MODEL}; train one with: {_train_into(folder)}"
@@ -185,16 +224,17 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
         raise ModelFolderError(f"{folder / MODEL}: the label names must be a list of texts")
     if len(set(names)) != len(names):
         raise ModelFolderError(f"{folder / MODEL}: a label name occurs twice")
-    if not isinstance(digest, str) or not isinstance(metadata, dict):
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest) or not isinstance(metadata, dict):
         raise ModelFolderError(f"{folder / MODEL}: the digest or the metadata is damaged")
     described = data["encoder"] if isinstance(data["encoder"], dict) else {}
     kind, state = described.get("kind"), described.get("state")
     if not isinstance(kind, str) or not isinstance(state, dict):
         raise ModelFolderError(f"{folder / MODEL}: the encoder's description is damaged")
     decisions = Decisions.from_json(data["decisions"], len(names))
-    header = read_header(folder / WEIGHTS)
+    weights = folder / weights_name(digest)
+    header = read_header(weights)
     _check_size(folder, config, len(names), header)
-    arrays = read_arrays(folder / WEIGHTS, header, digest)
+    arrays = read_arrays(weights, header, digest)
     encoder = _restored(lambda: restore_encoder(kind, config.input, state, arrays_under(arrays, "encoder.")))
     stack = None
     if config.model.base_learners:
@@ -215,7 +255,7 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     priors = arrays.get("label_priors")
     if priors is None or priors.shape != (len(names),) or not ((priors > 0) & (priors < 1)).all():
         raise ModelFolderError(f"{folder} is damaged: it needs one prior between 0 and 1 for each label")
-    metadata = metadata | {"history": _history(folder)}
+    metadata = metadata | {"model_sha256": _identity(data)}
     return FittedModel(
         config=config,
         label_names=tuple(names),
@@ -316,10 +356,7 @@ def _graph(config: Config, n_labels: int, arrays: Mapping[str, np.ndarray]) -> s
     return graph
 
 
-def _history(folder: Path) -> list[Any]:
-    """The epochs' records; a model works without them."""
-    try:
-        history = json.loads((folder / HISTORY).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return []
-    return history if isinstance(history, list) else []
+def _identity(data: Mapping[str, Any]) -> str:
+    """A digest of all that decides a prediction; times and scores of the training are left out."""
+    deciding = {part: data[part] for part in _PARTS if part != "metadata"}
+    return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

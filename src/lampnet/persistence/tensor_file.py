@@ -7,8 +7,8 @@ is checked against the file's real size, and only then are the numbers read.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,10 +18,13 @@ from typing import Any
 import numpy as np
 
 from lampnet.errors import ModelFolderError
+from lampnet.runtime.atomic_files import replace_files
+from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.regular_files import open_regular, read_regular
 
 _CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1", "U8": "<u1"}
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(code) for name, code in (_CODES | {"BOOL": "bool"}).items()}
-MAX_HEADER = 50_000_000
+MAX_HEADER = 10_000_000
 MAX_AXES = 8
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,300}")
 
@@ -36,15 +39,8 @@ class Entry:
     end: int
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
-    """Write a safetensors file; returns its SHA-256 digest.
-
-    >>> import tempfile
-    >>> file = Path(tempfile.mkdtemp()) / "two.safetensors"
-    >>> digest = write_arrays(file, {"a": np.arange(3, dtype=np.float32)})
-    >>> read_arrays(file, read_header(file))["a"].tolist()
-    [0.0, 1.0, 2.0]
-    """
+def encode_arrays(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The content of a safetensors file."""
     from safetensors.numpy import save
 
     for name, array in arrays.items():
@@ -52,29 +48,46 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
             raise ModelFolderError(f"the array name {name[:80]!r} cannot be stored; use letters, digits, '_', '.', '-'")
         if array.dtype not in DTYPES.values():
             raise ModelFolderError(f"the array {name} has type {array.dtype}, which cannot be stored")
-    content = save({name: np.asarray(array, order="C") for name, array in arrays.items()})
-    path.write_bytes(content)
+    return save({name: np.asarray(array, order="C") for name, array in arrays.items()})
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+    """Write a safetensors file, whole or not at all; returns its SHA-256 digest.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "two.safetensors"
+    >>> digest = write_arrays(file, {"a": np.arange(3, dtype=np.float32)})
+    >>> read_arrays(file, read_header(file))["a"].tolist()
+    [0.0, 1.0, 2.0]
+    """
+    content = encode_arrays(arrays)
+    replace_files({path: (content,)})
     return hashlib.sha256(content).hexdigest()
+
+
+def max_bytes() -> int:
+    """Half of the machine's memory: larger files of arrays are refused before they are read."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 8 << 30
 
 
 def read_header(path: Path) -> dict[str, Entry]:
     """What the file holds; each entry is checked against the file's size."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
+        with open_regular(path, max_bytes()) as file:
+            size = os.fstat(file.fileno()).st_size
             start = file.read(8)
             length = int.from_bytes(start, "little")
             if len(start) < 8 or length > min(size - 8, MAX_HEADER):
                 raise ModelFolderError(
                     f"{path} is damaged: its header does not fit in the file; train or copy it again"
                 )
-            header = json.loads(file.read(length))
+            header = parse_json(file.read(length))
     except OSError as fault:
         raise ModelFolderError(f"{path} cannot be read ({fault.strerror or fault})") from None
     except ModelFolderError:
         raise
-    except (ValueError, RecursionError):
-        raise ModelFolderError(f"{path} is damaged: its header is not JSON; train or copy it again") from None
+    except ValueError as fault:
+        raise ModelFolderError(f"{path} is damaged: in its header, {fault}; train or copy it again") from None
     if not isinstance(header, dict):
         raise ModelFolderError(f"{path} is damaged: its header is no JSON object")
     header.pop("__metadata__", None)
@@ -117,7 +130,7 @@ def _whole(values: Any) -> bool:
 def read_arrays(path: Path, header: Mapping[str, Entry], sha256: str | None = None) -> dict[str, np.ndarray]:
     """The arrays that `read_header` announced; all numbers must be finite, the digest as stored."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path, max_bytes())
     except OSError as fault:
         raise ModelFolderError(f"{path} cannot be read ({fault.strerror or fault})") from None
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:
@@ -126,6 +139,8 @@ def read_arrays(path: Path, header: Mapping[str, Entry], sha256: str | None = No
     arrays = {}
     for name, entry in header.items():
         count = math.prod(entry.shape)
+        if start + entry.end > len(content):
+            raise ModelFolderError(f"{path} was replaced while it was read; read it again")
         flat = np.frombuffer(content, entry.dtype, count, start + entry.begin) if count else np.zeros(0, entry.dtype)
         arrays[name] = flat.reshape(entry.shape).copy()
         if entry.dtype.kind == "f" and not np.isfinite(arrays[name]).all():

@@ -1,60 +1,97 @@
-"""One process at a time in a training folder."""
+"""One process at a time writes into a folder, or into a file."""
 
 from __future__ import annotations
 
 import os
+import stat
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from lampnet.errors import CheckpointError
-from lampnet.runtime.atomic_files import remove_file
+from lampnet.runtime.atomic_files import make_folders, remove_file, remove_leftovers
 
-LOCK = "lock"
+LOCK = ".lampnet.lock"
 
-
-_held: set[Path] = set()
+#: folder, process and thread: neither a forked process nor another thread may write here
+_held: set[tuple[Path, int, int]] = set()
 
 
 @contextmanager
 def claimed(folder: Path | None) -> Iterator[None]:
-    """Hold a training folder for this process alone; it is free again when the process ends, however it ends.
+    """Hold a folder for this thread of this process alone; it is free again when the process ends, however it ends.
 
-    Inside another `claimed` of the same folder, and for None, nothing happens.
+    The folder is made where it is missing, and removed again if nothing was written to it. Inside another
+    `claimed` of the same folder, and for None, nothing happens.
     """
-    if folder is None or folder.resolve() in _held:
+    mine = (folder.resolve(), os.getpid(), threading.get_ident()) if folder is not None else None
+    if folder is None or mine is None or mine in _held:
         yield
         return
+    made: list[Path] = []
+    handle = -1
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as fault:
-        raise CheckpointError(
-            f"{folder} cannot be written to ({fault.strerror or fault}); give a folder of your own"
-        ) from fault
-    try:
-        _lock(handle, folder)
-        os.truncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
-        for left_over in folder.glob(".checkpoint-*.tmp"):  # of a run that was killed while writing
-            remove_file(left_over)
-        _held.add(folder.resolve())
+        try:
+            handle = _locked(folder, made)
+            os.truncate(handle, 0)
+            os.write(handle, str(os.getpid()).encode())
+            remove_leftovers(folder)
+        except OSError as fault:
+            raise CheckpointError(
+                f"{folder} cannot be written to ({fault.strerror or fault}); give a folder of your own"
+            ) from fault
+        _held.add(mine)
         yield
     finally:
-        _held.discard(folder.resolve())
-        os.close(handle)
+        _held.discard(mine)
+        if handle >= 0:
+            remove_file(folder / LOCK)
+            os.close(handle)
+        with suppress(OSError):  # something was written there
+            for path in reversed(made):
+                path.rmdir()
 
 
-def _lock(handle: int, folder: Path) -> None:
+def _locked(folder: Path, made: list[Path]) -> int:
+    """The open lock file of a folder, which is made where it is missing; `made` gets what is new."""
+    while True:
+        make_folders(folder, made)
+        flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        try:
+            handle = os.open(folder / LOCK, flags, 0o644)
+        except FileNotFoundError:  # whoever made the folder has just removed it again
+            continue
+        try:
+            lock_file(handle, folder)
+            if _is_still(folder / LOCK, handle):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # whoever held the folder has removed this file since: the next one is made anew
+
+
+def _is_still(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
+
+
+def lock_file(handle: int, target: Path) -> None:
+    """Hold an open file until it is closed; `target` is what the message says that another process is writing to."""
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        raise CheckpointError(f"{target} cannot be written to: its lock is no regular file; give another one")
     try:
         import fcntl
     except ImportError:  # not on Windows
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         holder = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+        process = f" (process {holder})" if holder.isdecimal() else ""
         raise CheckpointError(
-            f"another run{f' (process {holder})' if holder else ''} is training into {folder}; "
-            "wait for it to end or give another folder"
+            f"another run{process} is writing to {target}; wait for it to end, or write somewhere else"
         ) from None

@@ -103,6 +103,37 @@ def test_settings_that_cannot_work_are_refused():
         ImageEncoder(InputConfig(max_nodes=10)).fit([pixels(128, 128)])
 
 
+def test_a_forged_size_is_refused_before_an_image_is_decoded():
+    encoder = ImageEncoder(InputConfig()).fit([pixels(32, 32)])
+    state, arrays = encoder.state(), encoder.arrays()
+    for height, width, patch, sentence in (
+        (8192, 8192, 2731, "larger than the 4,194,304 pixels"),
+        (2048, 2048, 8, r"make 65536 patches of 8, more than 4,096"),
+        (640, 640, 16, r"more than input.max_nodes=512"),
+    ):
+        most = 512 if height == 640 else 10**9
+        pixels_in_patch, features = patch * patch, feature_count(height, width, 1, patch)
+        forged = {
+            **arrays,
+            "mean": np.zeros(pixels_in_patch, np.float32),
+            "spread": np.ones(pixels_in_patch, np.float32),
+            "feature_mean": np.zeros(features, np.float32),
+            "feature_spread": np.ones(features, np.float32),
+        }
+        size = {"height": height, "width": width, "patch": patch, "channels": 1}
+        with pytest.raises(DataError, match=sentence):
+            ImageEncoder.restore(InputConfig(max_nodes=most), {**state, **size}, forged)
+    with pytest.raises(DataError, match="larger than the 4,194,304 pixels"):
+        ImageEncoder(InputConfig(image_side=0)).fit([np.zeros((2049, 2048), np.uint8)])
+
+
+def test_large_images_are_decoded_a_few_at_a_time():
+    small = ImageEncoder(InputConfig()).fit([pixels(32, 32)])
+    large = ImageEncoder(InputConfig(image_side=0, patch=512)).fit([np.zeros((2048, 2048, 3), np.uint8)])
+    assert [len(images) for images in small._chunks([pixels(32, 32)] * 70)] == [32, 32, 6]
+    assert [len(images) for images in large._chunks([np.zeros((8, 8, 3), np.uint8)] * 3)] == [1, 1, 1]
+
+
 def test_training_pixels_become_standard_numbers():
     images = [np.clip(random.normal([50, 100, 200], [5, 30, 10], (32, 32, 3)), 0, 255).astype(np.uint8)] * 2
     encoder = ImageEncoder(InputConfig()).fit(images)

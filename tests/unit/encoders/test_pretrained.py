@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -115,3 +116,79 @@ def test_damaged_folders_are_an_error_not_a_crash(tmp_path, broken):
             (tmp_path / name).symlink_to(source)
     with pytest.raises(DataError, match=r"cannot be read|tokenizer"):
         make_encoder("text", InputConfig(pretrained=str(tmp_path), min_count=1)).fit(TEXTS).embedding(8)
+
+
+def copied(folder, **replaced):
+    """A copy of the encoder's folder, by links but for the files whose content is given."""
+    folder.mkdir()
+    for source in Path(FOLDER).iterdir():
+        if source.is_file() and source.name not in replaced:
+            (folder / source.name).symlink_to(source)
+    for name, content in replaced.items():
+        (folder / name).write_bytes(content)
+    return InputConfig(pretrained=str(folder), min_count=1)
+
+
+def changed_weights(change):
+    from safetensors.numpy import load, save
+
+    tensors = load((Path(FOLDER) / "model.safetensors").read_bytes())
+    change(tensors)
+    return save(tensors, metadata={"format": "pt"})
+
+
+LAYER = "encoder.layer.2.attention.self.query.weight"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda tensors: tensors.pop(LAYER), rf"the weights lack '{LAYER}' \(1 tensor"),
+        (
+            lambda tensors: tensors.update({LAYER.replace("2", "99"): tensors[LAYER]}),
+            rf"besides what its config.json states, '{LAYER.replace('2', '99')}'",
+        ),
+    ],
+)
+def test_weights_that_lack_a_tensor_or_have_one_too_many_are_refused(tmp_path, change, sentence):
+    config = copied(tmp_path / "folder", **{"model.safetensors": changed_weights(change)})
+    with pytest.raises(DataError, match=sentence):
+        make_encoder("text", config).fit(TEXTS).embedding(8)
+
+
+def test_a_head_beside_the_encoder_and_a_missing_pooler_do_no_harm(tmp_path, encoder):
+    def change(tensors):
+        tensors["cls.predictions.bias"] = tensors[LAYER][0]
+        for name in [name for name in tensors if name.startswith("pooler.")]:
+            del tensors[name]
+
+    config = copied(tmp_path / "folder", **{"model.safetensors": changed_weights(change)})
+    made = make_encoder("text", config).fit(TEXTS)
+    assert made.state()["encoder_sha256"] == encoder.state()["encoder_sha256"]
+
+
+def changed_query(tensors):
+    tensors[LAYER] = tensors[LAYER] * 1.001
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_model_is_not_loaded_with_another_encoder_of_the_same_shape(tmp_path, encoder, name):
+    content = (Path(FOLDER) / name).read_bytes()
+    other = {
+        "model.safetensors": lambda: changed_weights(changed_query),
+        "config.json": lambda: content.replace(b'"num_attention_heads": 12', b'"num_attention_heads": 6'),
+        "tokenizer.json": lambda: content.replace(b'"lowercase":true', b'"lowercase":false'),
+    }[name]()
+    assert other != content
+    config = copied(tmp_path / "folder", **{name: other})
+    with pytest.raises(DataError, match="other weights, settings or tokens than the one that the model was trained"):
+        restore_encoder("text", config, encoder.state(), encoder.arrays())
+    same = copied(tmp_path / "same")
+    assert restore_encoder("text", same, encoder.state(), encoder.arrays()).state() == encoder.state()
+
+
+def test_a_pipe_in_the_folder_is_refused(tmp_path):
+    config = copied(tmp_path / "folder")
+    os.mkfifo(tmp_path / "folder" / "adapter_config.json")
+    with pytest.raises(DataError, match="is no regular file"):
+        make_encoder("text", config).fit(TEXTS)

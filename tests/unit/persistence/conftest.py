@@ -46,6 +46,12 @@ def folder(model: FittedModel, tmp_path_factory: pytest.TempPathFactory) -> Path
     return save_model(model, tmp_path_factory.mktemp("store") / "model")
 
 
+@pytest.fixture(scope="session")
+def other(trained: Callable[..., FittedModel]) -> FittedModel:
+    """A model of other weights and decisions."""
+    return trained(label_graph="edgeless", **{"training.seed": 7})
+
+
 @pytest.fixture
 def copy(folder: Path, tmp_path: Path) -> Path:
     return Path(copytree(folder, tmp_path / "copy"))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lampnet.errors import CheckpointError
 from lampnet.runtime.atomic_files import write_atomically
-from lampnet.runtime.folder_lock import claimed
+from lampnet.runtime.folder_lock import LOCK, claimed
 from lampnet.training.checkpoint import (
     check_same_run,
     latest_checkpoint,
@@ -97,7 +97,7 @@ def test_a_claim_is_released_and_sweeps_what_a_killed_run_left(tmp_path: Path) -
     left_over.write_bytes(b"half")
     with claimed(tmp_path), claimed(tmp_path):
         assert not left_over.exists()
-        assert (tmp_path / "lock").read_text() == str(os.getpid())
+        assert (tmp_path / LOCK).read_text() == str(os.getpid())
     with claimed(tmp_path):
         pass
 
