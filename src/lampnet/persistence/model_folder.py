@@ -78,7 +78,7 @@ def save_model(model: FittedModel, folder: str | Path) -> Path:
 def _remove_unused(folder: Path) -> None:
     """Remove weights that `model.json` does not name, and a card where there is no model."""
     try:
-        named = weights_name(str(read_description(folder)["weights_sha256"]))
+        named = weights_name(read_description(folder)["weights_sha256"])
     except ModelFolderError:
         if (folder / MODEL).exists():  # damaged: perhaps it can be put right
             return
@@ -198,6 +198,9 @@ def read_description(folder: Path) -> dict[str, Any]:
     lacking = [part for part in _PARTS if part not in data]
     if lacking:
         raise ModelFolderError(f"{path} is damaged: it lacks {lacking[0]!r}")
+    digest = data["weights_sha256"]
+    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+        raise ModelFolderError(f"{path} is damaged: the digest of the weights is none")
     return data
 
 
@@ -224,8 +227,8 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
         raise ModelFolderError(f"{folder / MODEL}: the label names must be a list of texts")
     if len(set(names)) != len(names):
         raise ModelFolderError(f"{folder / MODEL}: a label name occurs twice")
-    if not isinstance(digest, str) or not _DIGEST.fullmatch(digest) or not isinstance(metadata, dict):
-        raise ModelFolderError(f"{folder / MODEL}: the digest or the metadata is damaged")
+    if not isinstance(metadata, dict):
+        raise ModelFolderError(f"{folder / MODEL}: the metadata is damaged")
     described = data["encoder"] if isinstance(data["encoder"], dict) else {}
     kind, state = described.get("kind"), described.get("state")
     if not isinstance(kind, str) or not isinstance(state, dict):
