@@ -6,6 +6,7 @@ so members trained together are equal, bit by bit, to members trained one after 
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -55,7 +56,7 @@ class Member:
 def train_members(
     plan: Plan, config: Config, graph: sparse.csr_matrix | None, control: Control, seconds: float
 ) -> list[Member]:
-    """Train a member for every fold, or fewer: where none of the first ones beats its start, the others would not.
+    """Train a member for every fold, or fewer: where the first ones do not beat their start, the others would not.
 
     seconds  wall time for all of them; 0 for no limit. Where a signal asks for the end, the best so far is returned.
     """
@@ -67,11 +68,17 @@ def train_members(
     members = work.side_by_side(numbers[:workers], workers, budget)
     rest = numbers[workers:]
     if rest and not control.received:
-        if plan.stack is not None and not any(member.is_kept for member in members):
-            control.log(f"no network was better than the base learners in {workers} of {len(numbers)} folds: no more")
-        else:
+        if _promising(members):
             members += work.side_by_side(rest, workers, budget)
+        else:
+            control.log(f"{len(members)} of {len(numbers)} networks trained, no better than the base learners: no more")
     return sorted(members, key=lambda member: member.number)
+
+
+def _promising(members: list[Member]) -> bool:
+    """Whether the best epochs of these members scored better, on average, than the base learners they started from."""
+    gains = [m.progress.best_score - m.progress.start_score for m in members if not math.isnan(m.progress.start_score)]
+    return not gains or float(np.mean(gains)) > 0
 
 
 def _workers(asked: int, members: int) -> int:
