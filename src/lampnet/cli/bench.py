@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from lampnet.cli.clone import import_from_clone
-from lampnet.errors import ConfigError
+from lampnet.errors import ConfigError, did_you_mean
 
 
 def command(
@@ -17,6 +17,15 @@ def command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout.")] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Also save the JSON here.")] = None,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Processor threads.")] = 1,
+    whole_fits: Annotated[
+        str | None,
+        typer.Option(
+            "--whole-fits",
+            metavar="small|all|NAME,NAME",
+            help="Only this section: whole fits beside tuned logistic regression.",
+        ),
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, help="How often a whole fit is repeated.")] = 1,
 ) -> None:
     """Measure speed and memory beside a plain torch network, Seq2Seq and linear models."""
     bench = import_from_clone("bench.run")
@@ -25,6 +34,9 @@ def command(
             "lampnet bench runs from a clone of the repository, whose benchmarks/ folder is not installed; "
             "clone it and install it with `make install`"
         )
+    if whole_fits is not None:
+        _whole_fits(whole_fits, rounds, as_json, out)
+        return
     found = bench.run(quick=quick, log=lambda sentence: typer.echo(sentence, err=as_json), threads=threads)
     text = json.dumps(found, indent=1)
     if out is not None:
@@ -34,3 +46,20 @@ def command(
         return
     for name in ("latency", "start_up", "memory", "rivals", "batching", "machine"):
         typer.echo(f"{name}: {json.dumps(found[name])}")
+
+
+def _whole_fits(which: str, rounds: int, as_json: bool, out: Path | None) -> None:
+    section = import_from_clone("bench.whole_fits")
+    assert section is not None
+    known = {"small": section.SMALL, "all": tuple(section.TARGETS)}
+    names = known.get(which, tuple(which.split(",")))
+    for name in names:
+        if name not in section.TARGETS:
+            raise ConfigError(f"there is no whole fit {name!r}; {did_you_mean(name, section.TARGETS)}")
+    measured = section.whole_fits(names, rounds, log=lambda sentence: typer.echo(sentence, err=as_json))
+    if out is not None:
+        # Cases that were measured before stay, so that long ones need not be repeated.
+        before = json.loads(out.read_text()) if out.exists() else {}
+        out.write_text(json.dumps(before | measured, indent=1) + "\n")
+    if as_json:
+        typer.echo(json.dumps(measured, indent=1))
