@@ -100,7 +100,7 @@ class ModelConfig:
     #: "auto" takes those that suit the input kind
     base_learners: tuple[str, ...] = ("linear",)
     #: only this many of the most promising labels of a row exchange messages; 0 means all of them,
-    #: -1 all of them up to 300 labels, else 150
+    #: -1 all of them up to 64 labels, else 48 (without base learners, which find them: up to 300 labels, else 150)
     shortlist: int = 0
 
     def __post_init__(self) -> None:
@@ -264,7 +264,8 @@ class Config:
             suited = BASE_LEARNERS_BY_KIND.get(kind, BASE_LEARNERS[:2])
             model = dataclasses.replace(model, base_learners=suited if n_rows <= FOREST_ROWS else BASE_LEARNERS[:2])
         if model.shortlist < 0:
-            model = dataclasses.replace(model, shortlist=150 if n_labels > 300 else 0)
+            few, most = (64, 48) if model.base_learners else (300, 150)
+            model = dataclasses.replace(model, shortlist=most if n_labels > few else 0)
         if training.folds == 0:
             training = dataclasses.replace(training, folds=folds_for(n_rows))
         if training.epochs == 0:
@@ -368,7 +369,7 @@ def _probability(config: Any, *names: str) -> None:
 
 PRESETS: dict[str, Config] = {
     "fast": Config(
-        model=ModelConfig(base_learners=("auto",), shortlist=-1),
+        model=ModelConfig(width=64, base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0),
     ),
     "quick": Config(
