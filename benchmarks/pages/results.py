@@ -205,11 +205,16 @@ def _other_settings_note(summary: Summary, dataset: str, systems: Sequence[str])
     for system in systems:
         for run in summary.runs(dataset, system):
             for name in other_settings(run):
-                changed.setdefault(system, set()).add(name)
+                section, _, key = name.rpartition(".")
+                then = run["config"].get(section, {}) if section else run["config"]
+                changed.setdefault(system, set()).add(name if key in then else "newer settings")
     if not changed:
         return ""
-    listed = "; ".join(f"`{system}` ({', '.join(sorted(names))})" for system, names in changed.items())
-    return f"Run with settings that differ from this version's defaults: {listed}."
+    groups: dict[str, list[str]] = {}
+    for system, names in changed.items():
+        groups.setdefault(", ".join(sorted(names)), []).append(f"`{system}`")
+    listed = "; ".join(f"{', '.join(of)} ({names})" for names, of in groups.items())
+    return f"Run with settings that differ from this version's defaults, or before some of these existed: {listed}."
 
 
 def _highest(cells: Iterable[Cell | None]) -> float | None:
