@@ -1,13 +1,14 @@
 """ARFF as Mulan and MEKA write it: dense or sparse, plain, gzip or bz2.
 
 Written by hand because SciPy's reader knows no sparse rows, is several times slower, and names no line of an error.
-Which attributes are labels is stated by Mulan's XML file, by a list of names, or by MEKA's `-C n`
+Which attributes are labels is stated by a list of names, by Mulan's XML file, or by MEKA's `-C n`
 in the relation's name (the first n attributes; the last -n when n is negative).
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,12 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset, Table
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.arff_header import (
+    QUOTED,
     Attribute,
     Header,
     find_columns,
+    known_columns,
+    label_xml,
     parse_header,
     read_label_names,
     split_fields,
@@ -32,7 +36,7 @@ from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lin
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
 _PAIR = rb"\d++[ \t]++" + _VALUE + rb"[ \t]*+"
 _SPARSE_LINE = re.compile(rb"\{[ \t]*+(?:" + _PAIR + rb"(?:,[ \t]*+" + _PAIR + rb")*+)?\}")
-_SPARSE_ENTRY = re.compile(r"""(?a)\s*(\d+)\s+(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s,'"{}]+))\s*(?:,|$)""")
+_SPARSE_ENTRY = re.compile(rf"""(?a)\s*+(\d++)\s++(?:{QUOTED}|([^\s,'"{{}}]++))\s*+(?:,|$)""")
 _LINES = bytes.maketrans(b"{}, \t", b"\n" * 5)
 
 
@@ -49,8 +53,8 @@ def read_arff(
     Parameters
     ----------
     labels : path, sequence of names, or None
-        A Mulan XML file (or a text file, one name per line), or the names themselves. None means
-        MEKA's `-C n` when the relation states it, else the only `.xml` file beside the file.
+        A Mulan XML file (or a text file, one name per line), or the names themselves. None means the `.xml`
+        file beside the file (the only one, or the one of the same name), else MEKA's `-C n` of the relation.
     kind : {"wordset", "vector", "columns", "text"}, optional
         The input kind; by default word set for sparse files and for features that are all {0,1},
         text for a single string attribute, else columns.
@@ -81,20 +85,8 @@ def read_arff(
 
 
 def _labels(path: Path, header: Header, labels: str | Path | Sequence[str] | None) -> tuple[tuple[str, ...], list[int]]:
-    if labels is None and header.meka_labels is not None:
-        count, total = header.meka_labels, len(header.attributes)
-        if not 0 < abs(count) < total:
-            raise FormatError(path, f"the relation says -C {count}, but the file has {total} attributes")
-        columns = list(range(count)) if count > 0 else list(range(total + count, total))
-        return tuple(unescape(header.attributes[number].name) for number in columns), columns
     if labels is None:
-        beside = sorted(path.parent.glob("*.xml"))
-        if len(beside) != 1:
-            raise DataError(
-                f"{path}: which attributes are labels is not known: the relation has no '-C n' and the folder "
-                f"has {len(beside)} .xml files; give the label names with --labels FILE (labels=... in Python)"
-            )
-        labels = beside[0]
+        return _stated_labels(path, header)
     if isinstance(labels, (str, Path)):
         names = read_label_names(labels)
     else:
@@ -106,6 +98,50 @@ def _labels(path: Path, header: Header, labels: str | Path | Sequence[str] | Non
     return names, find_columns(path, header, names)
 
 
+def _stated_labels(path: Path, header: Header) -> tuple[tuple[str, ...], list[int]]:
+    """The labels that the XML file beside the file names; without one, those that MEKA's `-C n` counts.
+
+    Mulan's files may keep a `-C n` of another version, with the labels elsewhere: the XML names them, so it is right.
+    """
+    total, count = len(header.attributes), header.meka_labels
+    found = label_xml(path)
+    if count is None:
+        if found is None:
+            raise DataError(
+                f"{path}: which attributes are labels is not known: the relation has no '-C n' and the folder has no "
+                "label .xml file, or several; give the label names with --labels FILE (labels=... in Python)"
+            )
+        names = read_label_names(found)
+        return names, find_columns(path, header, names)
+    counted = list(range(total)[:count] if count > 0 else range(total)[count:])
+    possible = 0 < abs(count) < total
+    by_count = tuple(unescape(header.attributes[number].name) for number in counted)
+    if found is None:
+        if not possible:
+            raise FormatError(path, f"the relation says -C {count}, but the file has {total} attributes")
+        return by_count, counted
+    names = read_label_names(found)
+    places = known_columns(header, names)
+    named = [place for place in places if place is not None]
+    if possible and len(names) == len(counted) and named and set(named) <= set(counted):
+        if len(named) == len(names):
+            return names, find_columns(path, header, names)
+        return by_count, counted  # the same labels, some of them spelled otherwise in the XML
+    said = f"{path}: the relation says -C {count}, but {found.name} names {len(names)} labels"
+    if possible and not named:
+        warnings.warn(
+            f"{said}, none of which is an attribute; the {'first' if count > 0 else 'last'} {abs(count)} attributes "
+            "are taken as labels: if that is wrong, give the label names with --labels FILE",
+            UserWarning,
+            stacklevel=2,
+        )
+        return by_count, counted
+    columns = find_columns(path, header, names)
+    where = "elsewhere" if len(names) == abs(count) else "which are others"
+    warnings.warn(f"{said}, {where}; those of {found.name} are taken", UserWarning, stacklevel=2)
+    return names, columns
+
+
 def _read_body(path: Path, header: Header, body: bytes) -> tuple[Any, dict[int, list[str]]]:
     """All columns as one matrix (CSR for sparse files, else float64), and string columns apart."""
     first = re.search(rb"(?m)^\s*+([^%\s])", body)  # of the first line that is not a comment
@@ -115,7 +151,7 @@ def _read_body(path: Path, header: Header, body: bytes) -> tuple[Any, dict[int, 
 
 
 def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
-    plain = all(a.categories is None or _counts_from_zero(a) for a in header.attributes)
+    plain = all(a.categories is None or a.counts_from_zero for a in header.attributes)
     rows = SparseRows(path, len(header.attributes))
     for lines in blocks_of_lines(body, header.data_line, comment=b"%"):
         if plain and all(map(_SPARSE_LINE.fullmatch, lines.text)):
@@ -128,11 +164,6 @@ def _read_sparse(path: Path, header: Header, body: bytes) -> sparse.csr_matrix:
     matrix = rows.matrix()
     _check_values(path, header, matrix)
     return matrix
-
-
-def _counts_from_zero(attribute: Attribute) -> bool:
-    """Whether the declared values are 0, 1, ...: then a value is its own code."""
-    return attribute.numeric_categories == tuple(range(len(attribute.categories or ())))
 
 
 def _add_sparse_slowly(path: Path, header: Header, lines: Lines, rows: SparseRows) -> None:
@@ -167,14 +198,14 @@ def _code(path: Path, attribute: Attribute, value: str, line: int) -> float:
     if value == "?":
         return float("nan")
     if attribute.categories:
-        if value in attribute.categories:
-            return float(attribute.categories.index(value))
-        numbers = attribute.numeric_categories
-        try:
-            if numbers is not None and float(value) in numbers:  # "1.0" where {0,1} was declared
-                return float(numbers.index(float(value)))
-        except ValueError:
-            pass
+        code = attribute.codes.get(value)
+        if code is None:
+            try:
+                code = attribute.codes.get(float(value))  # "1.0" where {0,1} was declared
+            except ValueError:
+                pass
+        if code is not None:
+            return float(code)
         raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is none of its declared values", line)
     try:
         number = float(value)
@@ -188,7 +219,7 @@ def _code(path: Path, attribute: Attribute, value: str, line: int) -> float:
 def _read_dense(path: Path, header: Header, body: bytes) -> tuple[np.ndarray, dict[int, list[str]]]:
     width = len(header.attributes)
     strings = [number for number, attribute in enumerate(header.attributes) if attribute.is_text]
-    plain = not strings and all(a.categories is None or _counts_from_zero(a) for a in header.attributes)
+    plain = not strings and all(a.categories is None or a.counts_from_zero for a in header.attributes)
     texts: dict[int, list[str]] = {number: [] for number in strings}
     blocks: list[np.ndarray] = []
     for lines in blocks_of_lines(body, header.data_line, comment=b"%"):
@@ -280,7 +311,7 @@ def _rows(
         raise FormatError(path, f"{string!r} is one of several string attributes among the features; keep only one")
     x = matrix[:, features]
     if kind is None:
-        binary = all(attribute.categories is not None and _counts_from_zero(attribute) for attribute in chosen)
+        binary = all(attribute.categories is not None and attribute.counts_from_zero for attribute in chosen)
         kind = "wordset" if sparse.issparse(x) or binary else "columns"
     if kind in ("wordset", "vector") and np.isnan(x.data if sparse.issparse(x) else x).any():
         what = "word set" if kind == "wordset" else "vector"
@@ -295,7 +326,7 @@ def _rows(
     categories = {
         place: attribute.categories
         for place, attribute in enumerate(chosen)
-        if attribute.categories and not (len(attribute.categories) == 2 and _counts_from_zero(attribute))
+        if attribute.categories and not (len(attribute.categories) == 2 and attribute.counts_from_zero)
     }
     names = tuple(attribute.name for attribute in chosen)
     return Table(values=np.ascontiguousarray(dense, dtype=np.float64), names=names, categories=categories), "columns"

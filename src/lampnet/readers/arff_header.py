@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from xml.etree import ElementTree
 
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import MAX_BYTES, decode, plain_suffix, read_bytes
+from lampnet.readers.files import MAX_BYTES, decode, plain_stem, plain_suffix, read_bytes
 
-_NAME = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^\s{]+))\s*""")
-_FIELD = re.compile(r"""\s*(?:'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|([^,'"]*?))\s*(?:,|$)""")
-_MEKA = re.compile(r"-C\s+(-?\d+)\b")
+# Possessive (`*+`): what was taken is not given back, so the time is linear whatever the line holds.
+QUOTED = r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\""""
+_NAME = re.compile(rf"\s*+(?:{QUOTED}|([^\s{{]++))\s*+")
+_FIELD = re.compile(rf"""\s*+(?:(?:{QUOTED})\s*+|([^,'"]*+))(?:,|$)""")
+_MEKA = re.compile(r"-C\s++(-?[0-9]{1,9})\b")
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class Attribute:
     def is_text(self) -> bool:
         return self.categories == ()
 
-    @property
+    @cached_property
     def numeric_categories(self) -> tuple[float, ...] | None:
         """The categories as numbers, where every one of them is a number."""
         if not self.categories:
@@ -35,6 +38,20 @@ class Attribute:
             return tuple(float(category) for category in self.categories)
         except ValueError:
             return None
+
+    @cached_property
+    def counts_from_zero(self) -> bool:
+        """Whether the declared values are 0, 1, ...: then a value is its own code."""
+        return self.numeric_categories == tuple(range(len(self.categories or ())))
+
+    @cached_property
+    def codes(self) -> dict[str | float, int]:
+        """The place of every category in the declaration, by its name and, where all are numbers, by its number."""
+        by_name: dict[str | float, int] = {}
+        for names in (self.categories or (), self.numeric_categories or ()):
+            for place, name in enumerate(names):
+                by_name.setdefault(name, place)
+        return by_name
 
 
 @dataclass(frozen=True)
@@ -77,7 +94,7 @@ def split_fields(text: str) -> list[str] | None:
             return None
         single, double, plain = found.groups()
         quoted = single if single is not None else double
-        fields.append(unescape(quoted) if quoted is not None else plain)
+        fields.append(unescape(quoted) if quoted is not None else plain.rstrip())
         place = found.end()
         if place == len(text):
             return [*fields, ""] if found.group().endswith(",") and text.rstrip().endswith(",") else fields
@@ -160,20 +177,36 @@ def read_label_names(path: str | Path) -> tuple[str, ...]:
     return tuple(names)
 
 
-def find_columns(path: Path, header: Header, label_names: tuple[str, ...]) -> list[int]:
-    """The attribute number of every label."""
+def label_xml(path: Path) -> Path | None:
+    """The label XML of a file: the only `.xml` beside it, or the one whose name its own name begins with."""
+    beside = sorted(path.parent.glob("*.xml"))
+    if len(beside) > 1:
+        stem = plain_stem(path).lower()
+        beside = [file for file in beside if re.match(re.escape(file.stem.lower()) + r"(?![a-z0-9])", stem)]
+    return beside[0] if len(beside) == 1 else None
+
+
+def known_columns(header: Header, label_names: tuple[str, ...]) -> list[int | None]:
+    """The attribute number of every label; None for those that the file does not have."""
     places: dict[str, int] = {}
     for number, attribute in enumerate(header.attributes):
         places.setdefault(unescape(attribute.name), number)
     for number, attribute in enumerate(header.attributes):
         places.setdefault(attribute.name, number)
-    missing = [name for name in label_names if name not in places and unescape(name) not in places]
+    return [places.get(name, places.get(unescape(name))) for name in label_names]
+
+
+def find_columns(path: Path, header: Header, label_names: tuple[str, ...]) -> list[int]:
+    """The attribute number of every label."""
+    places = known_columns(header, label_names)
+    missing = [name for name, place in zip(label_names, places, strict=True) if place is None]
     if missing:
+        known = did_you_mean(missing[0], (attribute.name for attribute in header.attributes))
         raise DataError(
             f"{path}: the label {missing[0]!r} is not an attribute of the file "
-            f"({len(missing)} of {len(label_names)} are not); {did_you_mean(missing[0], places)[:300]}"
+            f"({len(missing)} of {len(label_names)} are not); {known[:300]}"
         )
-    columns = [places[name] if name in places else places[unescape(name)] for name in label_names]
+    columns = [place for place in places if place is not None]
     if len(set(columns)) != len(columns):
         raise DataError(f"{path}: two of the label names mean the same attribute; list every label once")
     return columns

@@ -94,14 +94,62 @@ def test_label_order_is_that_of_the_xml(tmp_path: Path) -> None:
     assert data.feature_names == ("w",)
 
 
-@pytest.mark.parametrize(("count", "labels"), [(2, ("p", "q")), (-1, ("s",))])
+@pytest.mark.parametrize(("count", "labels"), [(2, ("p", "q")), (-1, ("s",)), (-3, ("q", "r", "s"))])
 def test_meka_counts_labels_from_either_end(tmp_path: Path, count: int, labels: tuple[str, ...]) -> None:
-    xml(tmp_path / "other.xml", "not", "these")  # the file's own statement wins
     path = arff(
         tmp_path / "x.arff", "p {0,1}", "q {0,1}", "r {0,1}", "s {0,1}", rows="1,0,1,0\n",
-        relation=f"'IMDB: -C {count}'",
+        relation=f"'IMDB: -C {count} -split-percentage 67'",
     )  # fmt: skip
-    assert read_arff(path).label_names == labels
+    data = read_arff(path)
+    assert data.label_names == labels
+    assert data.indicator().tolist() == [[float("pr".find(label) >= 0) for label in labels]]
+
+
+def counted(path: Path, count: int) -> Path:
+    return arff(path, "w1 {0,1}", "w2 {0,1}", "y1 {0,1}", "y2 {0,1}", rows="1,0,0,1\n", relation=f"'m: -C {count}'")
+
+
+@pytest.mark.parametrize(("count", "listed"), [(2, ("y1", "y2")), (1, ("y2", "y1")), (9, ("y1", "y2")), (-2, ("w1",))])
+def test_the_label_xml_wins_over_meka_and_a_difference_is_warned_of(
+    tmp_path: Path, count: int, listed: tuple[str, ...]
+) -> None:
+    xml(tmp_path / "m.xml", *listed)
+    with pytest.warns(UserWarning, match=rf"x.arff: the relation says -C {count}, but m.xml names .* those of m.xml"):
+        data = read_arff(counted(tmp_path / "x.arff", count))
+    assert data.label_names == listed
+
+
+def test_the_xml_and_meka_agree(tmp_path: Path) -> None:
+    xml(tmp_path / "m.xml", "y2", "y1")
+    data = read_arff(counted(tmp_path / "x.arff", -2))  # no warning, which would be an error here
+    assert data.label_names == ("y2", "y1")  # the order is the XML's
+    xml(tmp_path / "m.xml", "y1", "Y-2")  # as IMDB: the same labels, one spelled otherwise
+    assert read_arff(counted(tmp_path / "x.arff", -2)).label_names == ("y1", "y2")
+
+
+def test_an_xml_of_another_file_leaves_meka_its_labels_with_a_warning(tmp_path: Path) -> None:
+    xml(tmp_path / "m.xml", "red", "green")
+    with pytest.warns(UserWarning, match=r"none of which is an attribute; the first 2 attributes are taken"):
+        assert read_arff(counted(tmp_path / "x.arff", 2)).label_names == ("w1", "w2")
+
+
+def test_an_xml_that_fits_half_and_contradicts_meka_is_refused(tmp_path: Path) -> None:
+    xml(tmp_path / "m.xml", "y1", "red")
+    with pytest.raises(DataError, match=r"the label 'red' is not an attribute of the file \(1 of 2 are not\)"):
+        read_arff(counted(tmp_path / "x.arff", 2))
+
+
+def test_of_several_xml_files_the_one_of_the_same_name_is_taken(tmp_path: Path) -> None:
+    xml(tmp_path / "med.xml", "w1")
+    xml(tmp_path / "medical.xml", "y1", "y2")
+    assert read_arff(counted(tmp_path / "medical-train.arff", -2)).label_names == ("y1", "y2")
+    assert read_arff(counted(tmp_path / "other.arff", 2)).label_names == ("w1", "w2")
+
+
+def test_a_count_of_thousands_of_digits_is_no_count(tmp_path: Path) -> None:
+    path = arff(tmp_path / "x.arff", "w {0,1}", "y {0,1}", rows="1,0\n", relation=f"'m: -C {'9' * 5000}'")
+    with pytest.raises(DataError, match="which attributes are labels is not known"):
+        read_arff(path)
 
 
 def test_labels_turned_round_and_in_words(tmp_path: Path) -> None:
