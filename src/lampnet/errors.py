@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+#: Longer names, and more of them, are not compared when a misspelled one is looked up.
+_COMPARED, _COMPARED_NAMES = 100, 10_000
+
 
 class LampnetError(ValueError):
     """Something the caller can put right; the message says how."""
@@ -63,5 +66,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     'known: bibtex, scene'
     """
     names = sorted(known)
-    close = get_close_matches(given, names, n=1)
+    # The comparison takes the square of the names' length, for every name.
+    close = get_close_matches(
+        given[:_COMPARED], [name for name in names[:_COMPARED_NAMES] if len(name) <= _COMPARED], n=1
+    )
     return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)

@@ -22,16 +22,41 @@ from lampnet.errors import LampnetError
 from lampnet.persistence.model_folder import load_model
 from lampnet.readers.any_format import read_file
 from lampnet.readers.files import read_bytes
+from lampnet.runtime.memory_limit import limited_to
 
 
-@pytest.mark.parametrize("cases", [200, pytest.param(5000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("cases", [300, pytest.param(50_000, marks=pytest.mark.faults)])
 def test_damaged_data_files_are_read_or_refused(cases: int, tmp_path: Path, record: Callable[[str, Any], None]) -> None:
-    summary = fuzzed("fuzz_files.py", tmp_path, cases, cases)
+    summary = fuzzed("fuzz_files.py", "damage", tmp_path, cases, cases)
     assert summary["failures"] == []
     assert summary["accepted"] > cases / 20  # otherwise no case got past the first check
     assert summary["refused"] > cases / 20
-    if cases == 5000:
+    if cases == 50_000:
         record("data_files_fuzzed", cases)
+        record("data_files_peak_gb", summary["peak_gb"])
+        record("data_files_most_cpu_seconds", summary["most_cpu_seconds"])
+
+
+@pytest.mark.parametrize("cases", [12, pytest.param(2000, marks=pytest.mark.faults)])
+def test_ten_times_the_input_takes_at_most_twelve_times_the_time(
+    cases: int, tmp_path: Path, record: Callable[[str, Any], None]
+) -> None:
+    summary = fuzzed("fuzz_files.py", "growth", tmp_path, cases, cases)
+    assert summary["failures"] == []
+    if cases == 2000:
+        record("data_files_grown_tenfold", cases)
+
+
+@pytest.mark.parametrize("cases", [15, pytest.param(1000, marks=pytest.mark.faults)])
+def test_small_files_that_stand_for_much_stay_within_the_memory(
+    cases: int, tmp_path: Path, record: Callable[[str, Any], None]
+) -> None:
+    summary = fuzzed("fuzz_files.py", "expansion", tmp_path, cases, cases)
+    assert summary["failures"] == []
+    assert summary["accepted"] > cases / 50
+    assert summary["refused"] > cases / 20
+    if cases == 1000:
+        record("expanding_files_read_or_refused", cases)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])
@@ -40,8 +65,8 @@ def test_a_decompression_bomb_is_bounded(pack: Any, tmp_path: Path) -> None:
     bomb.write_bytes(pack(bytes(200_000_000)))
     assert bomb.stat().st_size < 1_000_000
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(LampnetError, match="decompression bombs"):
-        read_bytes(bomb, max_bytes=10_000_000)
+    with limited_to(20_000_000), pytest.raises(LampnetError, match="above the limit of 20 MB"):
+        read_bytes(bomb)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
 
 

@@ -45,6 +45,7 @@ def command(
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while training.")] = False,
 ) -> int:
     """Train several methods on the same rows and name the best, even where it is not LaMP."""

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lampnet.cli.options import AsJson, Columns, DataRoot, LabelsFile, OnBadRow, source_of
+from lampnet.cli.options import AsJson, Columns, DataRoot, LabelsFile, MaxMemory, OnBadRow, source_of
 
 app = typer.Typer(help="List, describe and download data sets.", no_args_is_help=True, pretty_exceptions_enable=False)
 BARS = 20
@@ -51,6 +51,7 @@ def info(
     labels: LabelsFile = None,
     columns: Columns = None,
     on_bad_row: OnBadRow = "error",
+    max_memory: MaxMemory = None,
     as_json: AsJson = False,
 ) -> None:
     """Rows, labels and features of a data set, and how often each label occurs."""

@@ -32,6 +32,7 @@ def command(
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
 ) -> None:
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
     from lampnet.evaluation.scores import all_scores

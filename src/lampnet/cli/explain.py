@@ -34,6 +34,7 @@ def command(
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
 ) -> None:
     """Explain rows: a page to open in a browser, one for the whole set, pictures, and all of it as JSON."""
     from lampnet.explain.report.folder import write_folder

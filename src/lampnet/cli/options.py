@@ -41,6 +41,25 @@ OnBadRow = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
 ]
 
+
+def _limit_memory(context: typer.Context, given: str | None) -> str | None:
+    """The limit holds for this command, in all readers."""
+    if given is not None:
+        from lampnet.runtime.memory_limit import bytes_of, limited_to
+
+        context.with_resource(limited_to(bytes_of(given)))
+    return given
+
+
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        metavar="16GB",
+        callback=_limit_memory,
+        help="Refuse files that need more memory to read; by default half of the machine's (or LAMPNET_MAX_MEMORY).",
+    ),
+]
 Split = Annotated[
     str, typer.Option("--split", metavar="train|valid|test", help="Which part of a data set or a folder.")
 ]

@@ -53,6 +53,7 @@ def command(
     columns: options.Columns = None,
     text_column: options.TextColumn = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
 ) -> None:
     """Predict label sets, one line {"id", "labels", "scores"} per row: scores of its labels and the next five."""
     from lampnet.evaluation.metrics import METRICS

@@ -22,6 +22,7 @@ def command(
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
 ) -> None:
     """Encode data larger than memory once. Then run: lampnet train DIR --out MODEL."""
     from lampnet.config import Config

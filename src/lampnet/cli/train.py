@@ -48,6 +48,7 @@ def command(
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing while training.")] = False,
 ) -> int:
     """Train a model and write it to a folder."""

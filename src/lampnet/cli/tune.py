@@ -31,6 +31,7 @@ def command(
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
+    max_memory: options.MaxMemory = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while searching.")] = False,
 ) -> int:
     """Try settings with Optuna, on validation rows only; run it again to continue where it stopped."""

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.errors import DataError
 
 KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
@@ -42,6 +43,12 @@ class Table:
             raise DataError(
                 f"a table of shape {self.values.shape} came with {len(self.names)} column names; give one per column"
             )
+        if (bad := unwritable(self.names)) is not None:
+            raise DataError(half_a_character("the column name", self.names[bad]))
+        for column, words in self.categories.items():
+            if (bad := unwritable(words)) is not None:
+                row = int(np.argmax(self.values[:, column] == bad))
+                raise DataError(f"row {row}: " + half_a_character(f"{self.names[column]!r}:", words[bad]))
 
     def __len__(self) -> int:
         return int(self.values.shape[0])
@@ -76,9 +83,21 @@ class Dataset:
         for what, values in (("ids", self.ids), ("groups", self.groups), ("row_edges", self.row_edges)):
             if values is not None and len(values) != n:
                 raise DataError(f"{self.name}: {n} rows came with {len(values)} {what}; give one per row")
-        if len(set(self.label_names)) != len(self.label_names):
-            twice = next(x for x in self.label_names if self.label_names.count(x) > 1)
+        if (twice := repeated(self.label_names)) is not None:
             raise DataError(f"{self.name}: the label name {twice!r} occurs twice; label names must differ")
+        self._check_writable()
+
+    def _check_writable(self) -> None:
+        """Names go to model folders, predictions and pages; half a character would fail there, after the training."""
+        if (bad := unwritable(self.label_names)) is not None:
+            rows = [] if self.labels is None else self.labels.getcol(bad).nonzero()[0]
+            where = f"{self.name}, row {rows[0]}" if len(rows) else self.name
+            raise DataError(f"{where}: " + half_a_character("the label", self.label_names[bad]))
+        for what, names in (("id", self.ids), ("group", self.groups)):
+            if names is not None and (bad := unwritable(names)) is not None:
+                raise DataError(f"{self.name}, row {bad}: " + half_a_character(f"the {what}", names[bad]))
+        if self.feature_names is not None and (bad := unwritable(self.feature_names)) is not None:
+            raise DataError(f"{self.name}: " + half_a_character("the feature name", self.feature_names[bad]))
 
     def __len__(self) -> int:
         shape = getattr(self.rows, "shape", None)  # sparse matrices refuse len()

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
+from lampnet.data.names import half_a_character, repeated, unwritable, utf8
 from lampnet.errors import DataError
 
 
@@ -114,15 +115,6 @@ def in_seconds(dates: np.ndarray) -> np.ndarray:
     return np.asarray(spans / np.timedelta64(1, "s"), dtype=np.float64)
 
 
-def utf8(name: str) -> bool:
-    """Whether a name can be written to a file: half a character (a lone surrogate) cannot."""
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def refuse_one(X: Any) -> None:
     """A single text or path is no list of rows."""
     if isinstance(X, (str, bytes, Path)):
@@ -132,12 +124,10 @@ def refuse_one(X: Any) -> None:
 def column_names(frame: Any) -> tuple[str, ...]:
     """The names of a DataFrame's columns as text; each must be there once."""
     names = tuple(map(str, frame.columns))
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    if (twice := repeated(names)) is not None:
         raise DataError(f"X has two columns called {twice!r}; give every column a name of its own")
-    bad = [name for name in names if not utf8(name)]
-    if bad:
-        raise DataError(f"the column name {bad[0]!r} holds half a character (a lone surrogate); rename the column")
+    if (bad := unwritable(names)) is not None:
+        raise DataError(half_a_character("the column name", names[bad]))
     return names
 
 
@@ -159,7 +149,7 @@ def _texts(X: Any, kind: str) -> list[str]:
                 f"row {row} is {found}; rows of kind {kind} are one text each: fill the row in or leave it out"
             )
         if kind != "text" and not utf8(value):  # texts are read without it
-            raise DataError(f"row {row} is {value!r}, which holds half a character (a lone surrogate); correct it")
+            raise DataError(f"row {row}: " + half_a_character(f"the {kind}", value))
     return values
 
 
@@ -218,8 +208,7 @@ def _column(column: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
             return values, None
         except (TypeError, ValueError):
             pass
-    # Half characters (lone surrogates) cannot be written to a model folder.
-    words = {row: str(cells[row]).encode("utf-8", "replace").decode() for row in known}
+    words = {row: str(cells[row]) for row in known}
     names = tuple(sorted(set(words.values())))
     code = {word: i for i, word in enumerate(names)}
     values[known] = [code[words[row]] for row in known]

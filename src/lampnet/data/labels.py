@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.from_arrays import is_frame, is_missing, rectangular, utf8
+from lampnet.data.from_arrays import is_frame, is_missing, rectangular
+from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.data.schema import label_matrix
 from lampnet.errors import DataError
 
@@ -50,9 +51,10 @@ def read_targets(y: Any, n_rows: int) -> Targets:
     True
     """
     targets = _read(y, n_rows)
-    bad = [name for name in targets.names if not utf8(name)]
-    if bad:
-        raise DataError(f"the label {bad[0]!r} holds half a character (a lone surrogate); correct its spelling")
+    if (bad := unwritable(targets.names)) is not None:
+        rows = targets.labels.getcol(bad).nonzero()[0]
+        where = f"row {rows[0]} of y: " if len(rows) else "y: "
+        raise DataError(where + half_a_character("the label", targets.names[bad]))
     return targets
 
 
@@ -113,8 +115,7 @@ def _by_name(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray
     read = read_targets(y, n_rows)
     dense = np.asarray(read.labels.toarray(), dtype=np.float32)
     known = list(map(str, classes.tolist()))
-    if len(set(read.names)) != len(read.names):
-        twice = next(name for name in read.names if read.names.count(name) > 1)
+    if (twice := repeated(read.names)) is not None:
         raise DataError(f"y has two columns called {twice!r}; give every label one column")
     if set(read.names) == set(known):
         return dense[:, [read.names.index(name) for name in known]]

@@ -19,11 +19,12 @@ from torch import Tensor, nn
 from lampnet.config import InputConfig
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder
 from lampnet.encoders.image_features import feature_count, gradient_and_colour
+from lampnet.encoders.image_files import decoded, opened_image, pillow
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_array, saved_count
 from lampnet.encoders.spectral import node_sample, start_projection
 from lampnet.encoders.vector import saved_spread
-from lampnet.errors import DataError, MissingExtra
+from lampnet.errors import DataError
 
 #: images decoded together, and the bytes of pixels they may have
 CHUNK, CHUNK_BYTES = 32, 1 << 24
@@ -233,8 +234,8 @@ class ImageEncoder(Encoder):
         elif pixels.shape[2] > self.channels:  # the luminance
             pixels = np.rint(pixels @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[:, :, None]
         if pixels.shape[:2] != (self.height, self.width):
-            image = _pillow().fromarray(pixels[:, :, 0] if self.channels == 1 else pixels)
-            pixels = np.asarray(image.resize((self.width, self.height), _pillow().Resampling.BILINEAR))
+            image = pillow().fromarray(pixels[:, :, 0] if self.channels == 1 else pixels)
+            pixels = np.asarray(image.resize((self.width, self.height), pillow().Resampling.BILINEAR))
         sized: np.ndarray = pixels.reshape(self.height, self.width, self.channels)
         return sized
 
@@ -253,23 +254,17 @@ def _size(item: Any, row: int) -> tuple[int, int, int]:
     if not isinstance(item, (str, Path)):
         height, width, channels = _checked_array(item, row).shape
         return height, width, channels
-    try:
-        with _pillow().open(item) as image:
-            return image.height, image.width, 1 if image.mode in ("1", "L", "I", "I;16", "F", "LA") else 3
-    except (OSError, ValueError, SyntaxError, _pillow().DecompressionBombError) as problem:
-        raise DataError(f"row {row}: {item} cannot be read as an image ({problem}); give a PNG or JPEG file") from None
+    with opened_image(item, row) as image:
+        return image.height, image.width, 1 if image.mode in ("1", "L", "I", "I;16", "F", "LA") else 3
 
 
 def _read(path: Path, channels: int, size: tuple[int, int]) -> np.ndarray:
-    try:
-        with _pillow().open(path) as image:
-            image.draft("RGB", (2 * size[0], 2 * size[1]))  # JPEG: decode no finer than needed
-            whole = image.convert("L" if channels == 1 else "RGB")
-            if whole.size != size:
-                whole = whole.resize(size, _pillow().Resampling.BILINEAR)
-            return np.asarray(whole, dtype=np.uint8).reshape(size[1], size[0], channels)
-    except (OSError, ValueError, SyntaxError, _pillow().DecompressionBombError) as problem:
-        raise DataError(f"{path} cannot be read as an image ({problem}); give a PNG or JPEG file") from None
+    with opened_image(path) as image:
+        image.draft("RGB", (2 * size[0], 2 * size[1]))  # JPEG: decode no finer than needed
+        whole = decoded(image, path, "L" if channels == 1 else "RGB")
+        if whole.size != size:
+            whole = whole.resize(size, pillow().Resampling.BILINEAR)
+        return np.asarray(whole, dtype=np.uint8).reshape(size[1], size[0], channels)
 
 
 def _checked_array(item: Any, row: int) -> np.ndarray:
@@ -282,11 +277,3 @@ def _checked_array(item: Any, row: int) -> np.ndarray:
             "an image is uint8 of shape (H, W) or (H, W, 3), or the path of a file"
         )
     return pixels
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingExtra("pillow", "images", "reading or resizing images") from None
-    return Image

@@ -16,6 +16,7 @@ import numpy as np
 from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import BASES
 from lampnet.encoders.base import EncodedRows
+from lampnet.encoders.image_files import decoded, opened_image, pillow
 from lampnet.encoders.nodes import NodeRows
 
 #: Pictures are shown no larger than this, so that a page with fifty of them stays small.
@@ -74,14 +75,12 @@ def _values(nodes: NodeRows, row: int, n: int) -> list[float | None]:
 
 def _picture(item: Any) -> dict[str, Any]:
     """A JPEG (a PNG for small and grey pictures) as a data URL, with the size of the original in pixels."""
-    from PIL import Image
-
     if isinstance(item, (str, Path)):
-        with Image.open(item) as opened:
-            image = opened.convert("RGB")
+        with opened_image(item) as opened:
+            image = decoded(opened, item, "RGB")
     else:
         pixels = np.asarray(item)
-        image = Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+        image = pillow().fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
     width, height = image.size
     image.thumbnail((PICTURE_SIDE, PICTURE_SIDE))
     written = io.BytesIO()

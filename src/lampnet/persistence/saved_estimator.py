@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lampnet.data.dataset import KINDS
-from lampnet.data.from_arrays import utf8
 from lampnet.data.labels import Form
+from lampnet.data.names import utf8
 from lampnet.errors import DataError, ModelFolderError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.predictor import FittedModel

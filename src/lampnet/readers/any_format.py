@@ -16,7 +16,7 @@ from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError, MissingExtra
 from lampnet.readers.arff import read_arff
 from lampnet.readers.dna import read_fasta_rows
-from lampnet.readers.files import plain_stem, plain_suffix, read_bytes, read_text
+from lampnet.readers.files import plain_stem, plain_suffix, read_start, read_text_lines
 from lampnet.readers.jsonl import read_jsonl
 from lampnet.readers.libsvm import lowest_index, read_libsvm
 from lampnet.readers.mat import read_mat
@@ -41,7 +41,7 @@ _KNOWN = (
 _MATRICES: dict[str, Callable[..., Dataset]] = {"xc": read_xc, "npz": read_npz, "mat": read_mat}
 _PARTS = {"train": "train", "valid": "valid", "validation": "valid", "val": "valid", "dev": "valid", "test": "test"}
 _PART = re.compile(r"(?:^|[-_.])(train|validation|valid|val|dev|test)(?:[-_][^.]*)?$", re.IGNORECASE)
-_PAIR_LINE = re.compile(rb"[^:\r\n]{0,2000}?\s*\d+:[-+.\d]")
+_PAIR = re.compile(rb"\d:[-+.\d]")
 
 
 def read(path: str | Path, **options: Any) -> Splits | Dataset:
@@ -62,22 +62,28 @@ def format_of(path: str | Path) -> str:
         return known
     if not path.exists():
         raise FormatError(path, "there is no such file; check the path")
-    start = read_bytes(path)[: 1 << 16]
+    start = read_start(path, 1 << 16)
     if start.startswith((b"PK\x03\x04", b"MATLAB", b"PAR1", b"ARROW1")):
         return {b"PK": "npz", b"MA": "mat", b"PA": "table", b"AR": "table"}[start[:2]]
     text = start.removeprefix(b"\xef\xbb\xbf").lstrip()
-    if re.match(rb"(?i)(?:%[^\n]*\n\s*)*@relation", text):
+    if re.match(rb"(?i)(?:%[^\n]*+\n\s*+)*+@relation", text):
         return "arff"
     first, _, rest = text.partition(b"\n")
-    if len(first.split()) == 3 and first.replace(b" ", b"").strip().isdigit() and _PAIR_LINE.match(rest.lstrip()):
+    if len(first.split()) == 3 and first.replace(b" ", b"").strip().isdigit() and _begins_with_pair(rest.lstrip()):
         return "xc"
-    if _PAIR_LINE.match(first) and re.fullmatch(rb"\S+:\S+", first.split()[-1]):
+    if _begins_with_pair(first) and re.fullmatch(rb"\S+:\S+", first.split()[-1]):
         return "libsvm"
     if first.startswith(b"{"):
         return "jsonl"
     if known == "lines" and plain_suffix(path) == ".txt":
         return "text"
     raise FormatError(path, f"the format of this file is not known; lampnet reads {_KNOWN}")
+
+
+def _begins_with_pair(text: bytes) -> bool:
+    """Whether the first colon of a line stands in an `index:value` pair."""
+    colon = text.partition(b"\n")[0].find(b":")
+    return colon > 0 and _PAIR.match(text, colon - 1) is not None
 
 
 def read_file(path: str | Path, **options: Any) -> Dataset:
@@ -116,7 +122,7 @@ def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Da
 
 
 def _plain_text(path: Path) -> Dataset:
-    lines = [line for line in read_text(path).split("\n") if line.strip()]
+    lines = [line for line in read_text_lines(path) if line.strip()]
     if not lines:
         raise FormatError(path, "the file is empty; give one text per line", 1)
     return Dataset(name=plain_stem(path), kind="text", rows=lines, labels=None, label_names=())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +31,9 @@ from lampnet.readers.arff_header import (
     split_fields,
     unescape,
 )
-from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem, read_bytes, utf8_lines
+from lampnet.readers.files import LARGEST, plain_stem, read_bytes, utf8_lines
 from lampnet.readers.number_text import NUMBER, Lines, SparseRows, blocks_of_lines, dense_block, floats
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 _VALUE = rb"(?:" + NUMBER + rb"|\?)"
 _PAIR = rb"\d++[ \t]++" + _VALUE + rb"[ \t]*+"
@@ -46,7 +48,6 @@ def read_arff(
     *,
     kind: str | None = None,
     name: str | None = None,
-    max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """Read one ARFF file.
 
@@ -60,7 +61,7 @@ def read_arff(
         text for a single string attribute, else columns.
     """
     path = Path(path)
-    raw = utf8_lines(path, read_bytes(path, max_bytes))
+    raw = utf8_lines(path, read_bytes(path))
     header = parse_header(path, raw)
     label_names, label_columns = _labels(path, header, labels)
     matrix, texts = _read_body(path, header, raw[header.data_start :])
@@ -200,10 +201,8 @@ def _code(path: Path, attribute: Attribute, value: str, line: int) -> float:
     if attribute.categories:
         code = attribute.codes.get(value)
         if code is None:
-            try:
+            with suppress(ValueError):
                 code = attribute.codes.get(float(value))  # "1.0" where {0,1} was declared
-            except ValueError:
-                pass
         if code is not None:
             return float(code)
         raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is none of its declared values", line)
@@ -222,7 +221,10 @@ def _read_dense(path: Path, header: Header, body: bytes) -> tuple[np.ndarray, di
     plain = not strings and all(a.categories is None or a.counts_from_zero for a in header.attributes)
     texts: dict[int, list[str]] = {number: [] for number in strings}
     blocks: list[np.ndarray] = []
+    budget = MemoryBudget(path)
     for lines in blocks_of_lines(body, header.data_line, comment=b"%"):
+        # Twice, as blocks are joined; and once more as rows.
+        budget.take(len(lines.text) * (24 * width + STRING * len(strings)), lines.numbers[0])
         block = dense_block(lines, width, path) if plain else None
         blocks.append(_dense_slowly(path, header, lines, texts) if block is None else block)
     matrix = np.concatenate(blocks)
@@ -285,7 +287,9 @@ def _label_matrix(path: Path, header: Header, matrix: Any, columns: list[int]) -
         if categories[0].lower() in ("1", "true", "yes", "t", "y") and len(categories) == 2:
             turned.append(place)
     if turned:
-        y = y.toarray() if sparse.issparse(y) else y
+        if sparse.issparse(y):
+            MemoryBudget(path).check(16 * y.shape[0] * y.shape[1])
+            y = y.toarray()
         y[:, turned] = 1 - y[:, turned]
     y = sparse.csr_matrix(y)
     y.eliminate_zeros()
@@ -320,6 +324,8 @@ def _rows(
         x = sparse.csr_matrix(x, dtype=np.float32)
         x.eliminate_zeros()
         return x, kind
+    if sparse.issparse(x):
+        MemoryBudget(path).check(24 * x.shape[0] * x.shape[1])
     dense = x.toarray() if sparse.issparse(x) else x
     if kind == "vector":
         return np.ascontiguousarray(dense, dtype=np.float32), kind

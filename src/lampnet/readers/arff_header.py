@@ -9,7 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import MAX_BYTES, decode, plain_stem, plain_suffix, read_bytes
+from lampnet.readers.files import decode, plain_stem, plain_suffix, read_bytes
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 # Possessive (`*+`): what was taken is not given back, so the time is linear whatever the line holds.
 QUOTED = r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)\""""
@@ -48,9 +49,10 @@ class Attribute:
     def codes(self) -> dict[str | float, int]:
         """The place of every category in the declaration, by its name and, where all are numbers, by its number."""
         by_name: dict[str | float, int] = {}
-        for names in (self.categories or (), self.numeric_categories or ()):
-            for place, name in enumerate(names):
-                by_name.setdefault(name, place)
+        for place, name in enumerate(self.categories or ()):
+            by_name.setdefault(name, place)
+        for place, number in enumerate(self.numeric_categories or ()):
+            by_name.setdefault(number, place)
         return by_name
 
 
@@ -103,6 +105,7 @@ def split_fields(text: str) -> list[str] | None:
 def parse_header(path: Path, raw: bytes) -> Header:
     """Read up to and with the `@data` line."""
     attributes: list[Attribute] = []
+    budget = MemoryBudget(path)
     relation, line, start = "", 0, 0
     while start < len(raw):
         end = raw.find(b"\n", start)
@@ -126,6 +129,7 @@ def parse_header(path: Path, raw: bytes) -> Header:
         if keyword == "@relation":
             relation = rest.strip()
         elif keyword == "@attribute":
+            budget.take(STRING * (6 + rest.count(",")), line)
             attributes.append(_attribute(path, rest, line))
         else:
             raise FormatError(path, f"{words[:40]!r} is not an ARFF header line (@relation, @attribute, @data)", line)
@@ -155,22 +159,43 @@ def _attribute(path: Path, text: str, line: int) -> Attribute:
     )
 
 
+class _LabelElements:
+    """Gathers the names of `label` elements while an XML file is parsed; no tree is built of it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.names: list[str] = []
+
+    def doctype(self, *declared: str | None) -> None:
+        raise FormatError(self.path, "document types and entities are not allowed in a label file")
+
+    def start(self, tag: str, attributes: dict[str, str]) -> None:
+        if tag.rpartition("}")[2].lower() == "label":
+            self.names.append(attributes.get("name", ""))
+
+    def close(self) -> None:
+        """The parser asks for it."""
+
+
 def read_label_names(path: str | Path) -> tuple[str, ...]:
     """Label names from a Mulan XML file (nested labels too) or a text file with one name per line."""
     path = Path(path)
-    raw = read_bytes(path, min(MAX_BYTES, 64 << 20))
+    raw = read_bytes(path)
     if plain_suffix(path) == ".xml" or raw.lstrip(b"\xef\xbb\xbf \r\n\t").startswith(b"<"):
-        if b"<!DOCTYPE" in raw or b"<!ENTITY" in raw:
-            raise FormatError(path, "document types and entities are not allowed in a label file")
+        found = _LabelElements(path)
+        parser = ElementTree.XMLParser(target=found)
         try:
-            root = ElementTree.fromstring(raw)
+            parser.feed(raw)
+            parser.close()
         except ElementTree.ParseError as error:
             raise FormatError(path, f"this is not well-formed XML ({error})", error.position[0]) from None
+        except FormatError:
+            raise
         except (LookupError, ValueError) as error:
             raise FormatError(path, f"this is not readable XML ({error})") from None
-        labels = (element for element in root.iter() if element.tag.rpartition("}")[2].lower() == "label")
-        names = [label.get("name", "") for label in labels]
+        names = found.names
     else:
+        MemoryBudget(path).check(4 * len(raw) + STRING * raw.count(b"\n"))
         names = [line.strip() for line in decode(path, raw).split("\n") if line.strip()]
     if not names or "" in names:
         raise FormatError(path, 'no label names were found; expected <label name="..."/> elements or one name per line')

@@ -1,26 +1,35 @@
 """Parquet, Arrow and Feather files: whole, or a chunk of the rows at a time.
 
 Arrow files are read as the stream that they contain, so files and streams (as Hugging Face's `datasets` writes
-them) are one format here. What a batch says it will decompress to is looked up before it is decompressed.
+them) are one format here. What is to be decompressed, decoded and turned into strings is counted before it is.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet, types
 
 from lampnet.errors import FormatError
-from lampnet.readers.files import ARROW_SUFFIXES, MAX_BYTES, MAX_DIMENSION, plain_suffix, too_large
+from lampnet.readers.arrow_sizes import cell_sizes, plain
+from lampnet.readers.files import ARROW_SUFFIXES, MAX_DIMENSION, plain_suffix
+from lampnet.readers.parquet_pages import column_pages
 from lampnet.readers.raw_table import EXACT, STRING, RawTable, TextColumn
+from lampnet.runtime.memory_limit import MemoryBudget
 
 MAGIC = (b"PAR1", b"ARROW1")
 _FILE_START = b"ARROW1\0\0"
+_BATCH_ROWS = 1 << 16
+_COUNTED_ROWS = 1 << 20
+#: Of the memory, what one batch of a Parquet file may take at most while it is decoded.
+_BATCH_SHARE = 8
 
 
 def is_arrow(path: Path) -> bool:
@@ -28,41 +37,41 @@ def is_arrow(path: Path) -> bool:
     return plain_suffix(path) in ARROW_SUFFIXES or _start(path).startswith(MAGIC)
 
 
-def read_arrow(path: Path, max_bytes: int = MAX_BYTES) -> RawTable:
+def read_arrow(path: Path) -> RawTable:
     """All rows of a Parquet, Arrow or Feather file."""
     with _reading(path):
-        if _is_parquet(path):
-            with parquet.ParquetFile(path) as file:
-                size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.metadata.num_row_groups))
-                if size > max_bytes:
-                    raise FormatError(path, too_large(max_bytes))
-                loaded = file.read()
-        else:
-            loaded = pa.Table.from_batches(list(_batches(path, max_bytes)))
-        return raw_table(path, loaded, range(1, loaded.num_rows + 1))
+        budget = MemoryBudget(path)
+        batches = list(_batches(path, budget))
+        loaded = pa.Table.from_batches(batches)
+        return raw_table(path, loaded, range(1, loaded.num_rows + 1), budget)
 
 
 def arrow_chunks(path: Path, size: int, columns: Sequence[str] | None = None) -> Iterator[RawTable]:
     """Tables of at most `size` rows, all or some of their columns."""
     line = 1
     with _reading(path):
-        for table in _tables(path, size, None if columns is None else list(columns)):
-            if table.num_rows:
-                yield raw_table(path, table, range(line, line + table.num_rows))
+        for batch in _batches(path, None, size, None if columns is None else list(columns)):
+            for start in range(0, batch.num_rows, size):
+                table = pa.Table.from_batches([batch.slice(start, size)])
+                yield raw_table(path, table, range(line, line + table.num_rows), MemoryBudget(path))
                 line += table.num_rows
 
 
-def raw_table(path: Path, loaded: Any, lines: Sequence[int]) -> RawTable:
+def raw_table(path: Path, loaded: Any, lines: Sequence[int], budget: MemoryBudget) -> RawTable:
     """The columns of an Arrow table: numbers as floats, everything else as text or lists."""
     columns: list[Any] = []
-    for column in loaded.columns:
+    for coded in loaded.columns:
+        for chunk in coded.chunks:
+            for start in range(0, len(chunk), _COUNTED_ROWS):
+                budget.take(int(cell_sizes(chunk.slice(start, _COUNTED_ROWS), budget).sum()))
+        column = pa.chunked_array([plain(chunk) for chunk in coded.chunks], None if coded.num_chunks else coded.type)
         kind = column.type
         exact = not types.is_integer(kind) or not _beyond_floats(compute.min_max(column).as_py())
         if exact and (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
             columns.append(column.cast(pa.float64()).to_numpy())
-        elif types.is_string(kind) or types.is_large_string(kind):
+        elif types.is_large_string(kind):
             columns.append(TextColumn(column.cast(STRING)))
-        elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        elif types.is_nested(kind) and not types.is_struct(kind) and not types.is_map(kind):
             columns.append([[] if value is None else value for value in column.to_pylist()])
         else:
             columns.append(TextColumn(["" if value is None else str(value) for value in column.to_pylist()]))
@@ -80,28 +89,112 @@ def _reading(path: Path) -> Iterator[None]:
         raise FormatError(path, "there is no such file; check the path")
     try:
         yield
-    except FormatError:
+    except (FormatError, MemoryError):
         raise
-    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, struct.error) as error:
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, RecursionError, struct.error) as error:
         kind = "Parquet" if _is_parquet(path) else "Arrow"
         raise FormatError(path, f"this is not a readable {kind} file ({' '.join(str(error).split())[:120]})") from None
 
 
-def _tables(path: Path, size: int, columns: list[str] | None) -> Iterator[Any]:
+def _batches(
+    path: Path, whole: MemoryBudget | None, size: int = _BATCH_ROWS, columns: list[str] | None = None
+) -> Iterator[Any]:
+    """Record batches, their content checked; `whole`: all of them are kept, and counted in this budget."""
+    budget = MemoryBudget(path) if whole is None else whole
     if _is_parquet(path):
-        with parquet.ParquetFile(path, memory_map=True) as file:
-            for batch in file.iter_batches(size, columns=columns):
-                yield pa.Table.from_batches([batch])
-        return
-    for batch in _batches(path, MAX_BYTES, whole=False):
-        table = pa.Table.from_batches([batch])
-        table = table if columns is None else table.select(columns)
-        for start in range(0, table.num_rows, size):
-            yield table.slice(start, size)
+        found = _parquet_batches(path, budget, whole is not None, size, columns)
+    else:
+        found = _arrow_batches(path, budget, whole is not None)
+    rows = 0
+    for batch in found:
+        rows += batch.num_rows
+        if batch.num_rows > MAX_DIMENSION or (whole is not None and rows > MAX_DIMENSION):
+            raise FormatError(path, f"{rows:,} rows are announced, more than {MAX_DIMENSION:,}; is it damaged?")
+        try:
+            batch.validate(full=True)  # places outside the data would be read as they are
+        except pa.ArrowInvalid as error:
+            where = _row_of_bytes(batch, str(error))
+            if where is None:
+                raise
+            problem = f"the column {where[0]!r} holds bytes that are not UTF-8; write it as text"
+            raise FormatError(path, problem, rows - batch.num_rows + where[1] + 1) from None
+        yield batch if columns is None else batch.select(columns)
 
 
-def _batches(path: Path, max_bytes: int, whole: bool = True) -> Iterator[Any]:
-    """The record batches of an Arrow file; more than `max_bytes` in all, or in one where not `whole`, are refused."""
+def _row_of_bytes(batch: Any, problem: str) -> tuple[str, int] | None:
+    """The column and the row of a text that is not UTF-8, from what Arrow says of it; None for other problems.
+
+    The cells themselves are not looked at: their places may be wrong.
+    """
+    found = re.search(r"In column (\d+): .*Invalid UTF8 sequence at string index (\d+)", problem)
+    if found is None:
+        return None
+    column, value = batch.column(int(found[1])), int(found[2])
+    name, kind = batch.schema.names[int(found[1])], column.type
+    if types.is_list(kind) or types.is_large_list(kind):
+        if types.is_dictionary(kind.value_type):
+            value = int(np.argmax(column.values.indices.to_numpy(zero_copy_only=False) == value))
+        value = int(np.searchsorted(column.offsets.to_numpy(), value, side="right")) - 1
+    elif types.is_dictionary(kind):
+        value = int(np.argmax(column.indices.to_numpy(zero_copy_only=False) == value))
+    return name, value
+
+
+def _parquet_batches(
+    path: Path, budget: MemoryBudget, whole: bool, size: int, columns: list[str] | None
+) -> Iterator[Any]:
+    with parquet.ParquetFile(path, memory_map=True) as file:
+        metadata, schema = file.metadata, file.schema
+    leaves = {number: schema.column(number) for number in range(metadata.num_columns)}
+    if columns is not None:
+        leaves = {n: leaf for n, leaf in leaves.items() if {leaf.path, leaf.path.partition(".")[0]} & set(columns)}
+    delta = _delta_coded(metadata)
+    # Texts are read as codes into a dictionary, as most are stored: a long text is in memory once. pyarrow cannot do
+    # so for texts in lists.
+    coded = {leaf.path for leaf in leaves.values() if leaf.physical_type == "BYTE_ARRAY" and "." not in leaf.path}
+    coded -= delta
+    bytes_per_row = 0
+    total = 24 * metadata.num_rows * len(leaves) if whole else 0
+    for group in range(metadata.num_row_groups):
+        budget.check(total)
+        per_row = here = 0
+        for leaf, pages in zip(leaves.values(), column_pages(path, metadata, group, leaves, budget), strict=True):
+            if leaf.physical_type == "BYTE_ARRAY":
+                most = 4 if leaf.path in coded else pages.largest if leaf.path in delta else 4 + pages.entry
+            else:
+                most = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else 8
+            here += pages.total if whole else pages.largest
+            if leaf.max_repetition_level:
+                here += most * pages.values  # one row may hold them all
+            else:
+                per_row += most
+        budget.check(here)
+        total += here if whole else 0
+        bytes_per_row = max(bytes_per_row, per_row)
+    rows = max(1, min(size, _BATCH_ROWS, budget.limit // _BATCH_SHARE // max(1, bytes_per_row)))
+    budget.check(bytes_per_row)
+    names = [leaf.path for leaf in leaves.values() if leaf.path not in coded and "BYTE_ARRAY" in leaf.physical_type]
+    expanding = {name.partition(".")[0] for name in names}
+    with parquet.ParquetFile(path, memory_map=True, read_dictionary=sorted(coded)) as file:
+        for batch in file.iter_batches(rows, columns=columns):
+            if whole:
+                budget.take(sum(batch.column(name).nbytes for name in expanding.intersection(batch.schema.names)))
+            yield batch
+
+
+def _delta_coded(metadata: Any) -> set[str]:
+    """Columns whose texts are stored by what they share with the text before, so that short ones stand for long."""
+    found = set()
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for number in range(metadata.num_columns):
+            chunk = row_group.column(number)
+            if any(encoding.startswith("DELTA") for encoding in chunk.encodings):
+                found.add(chunk.path_in_schema)
+    return found
+
+
+def _arrow_batches(path: Path, budget: MemoryBudget, whole: bool) -> Iterator[Any]:
     with pa.memory_map(str(path)) as mapped:
         stream = mapped.read_buffer()
         if _start(path) == _FILE_START:
@@ -109,16 +202,9 @@ def _batches(path: Path, max_bytes: int, whole: bool = True) -> Iterator[Any]:
                 raise FormatError(path, "the Arrow data ends too early (a truncated file?); write the file again")
             stream = stream.slice(len(_FILE_START))
         sizes = [_content(message) for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(stream))]
-        if (sum(sizes) if whole else max(sizes, default=0)) > max_bytes:
-            raise FormatError(path, too_large(max_bytes))
-        rows = 0
+        budget.check(sum(sizes) if whole else max(sizes, default=0))
         with pa.ipc.open_stream(pa.BufferReader(stream)) as batches:
-            for batch in batches:
-                rows += batch.num_rows
-                if batch.num_rows > MAX_DIMENSION or (whole and rows > MAX_DIMENSION):
-                    raise FormatError(path, f"{rows:,} rows are announced, more than {MAX_DIMENSION:,}; is it damaged?")
-                batch.validate(full=True)  # places outside the data would be read as they are
-                yield batch
+            yield from batches
 
 
 def _content(message: Any) -> int:

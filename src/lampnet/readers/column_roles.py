@@ -96,28 +96,29 @@ def roles_of(
     numbers = {name: table.numbers(name) for name in table.names}
     binary = table.binary() - words
     taken = {name for names in chosen.values() for name in names}
-    free = [name for name in table.names if name not in taken]
+    free = _without(table.names, taken)
 
     id_column = chosen.get("id", (None,))[0]
     if id_column is None and "id" not in chosen:
         id_column = next((name for name in free if name.strip().lower() in _ID_NAMES and name not in binary), None)
-        free = [name for name in free if name != id_column]
+        free = _without(free, (id_column,))
 
     separator = (given or {}).get("separator", "")
     labels = chosen.get("labels")
-    if labels is None and label_names is not None and any(name in table.names for name in label_names):
-        labels = tuple(name for name in label_names if name in free)
+    there, unclaimed = frozenset(table.names), frozenset(free)
+    if labels is None and label_names is not None and not there.isdisjoint(label_names):
+        labels = tuple(name for name in label_names if name in unclaimed)
     if labels is None:
         named = [name for name in free if name.strip().lower() in _LABEL_NAMES and name not in binary]
         labels = (named[0],) if named else None
-    free = [name for name in free if name not in (labels or ())]
+    free = _without(free, labels or ())
 
-    kind, inputs = _input(table, chosen, [name for name in free if name not in words], numbers)
-    free = [name for name in free if name not in inputs]
+    kind, inputs = _input(table, chosen, _without(free, words), numbers)
+    free = _without(free, inputs)
     if labels is None:
         marked = tuple(name for name in free if name in binary and re.match(r"(?i)(label|tag|y)_", name))
         labels = marked or tuple(name for name in free if name in binary)
-        free = [name for name in free if name not in labels]
+        free = _without(free, labels)
     if kind == "columns" and not inputs:
         inputs = tuple(free)
         if not inputs:
@@ -134,8 +135,14 @@ def roles_of(
     return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories)
 
 
+def _without(names: Sequence[str], others: Iterable[str | None]) -> list[str]:
+    left_out = frozenset(others)
+    return [name for name in names if name not in left_out]
+
+
 def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     chosen: dict[str, tuple[str, ...]] = {}
+    there = frozenset(table.names)
     for role, value in given.items():
         if role not in ROLES:
             raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(role, ROLES)}")
@@ -148,7 +155,7 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
             continue
         names = named_columns(table.names, value)
         for name in names:
-            if name not in table.names:
+            if name not in there:
                 raise MissingColumn(
                     role, f"{table.path}: there is no column {name!r}; {did_you_mean(name, table.names)[:300]}"
                 )

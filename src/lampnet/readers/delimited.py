@@ -18,21 +18,39 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
+from lampnet.data.names import repeated
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, decode, plain_suffix, read_bytes, utf8_lines
+from lampnet.readers.files import decode, plain_suffix, read_bytes, utf8_lines
 from lampnet.readers.raw_table import STRING, RawTable, TextColumn, text_columns
+from lampnet.runtime.memory_limit import STRING as PER_STRING
+from lampnet.runtime.memory_limit import MemoryBudget
 
 _MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
 _FIELD_LIMIT = 1 << 27
+#: A column costs some 100 microseconds however short it is, and every one is an input node.
+MAX_COLUMNS = 100_000
+#: Bytes of memory for a cell: its offset, its number, its place in a table. For a row: its line and its texts.
+_PER_CELL, _PER_ROW = 32, 200
 _BLOCK = 1 << 21  # bytes that a thread of pyarrow takes at a time
 
 
-def read_delimited(path: Path, on_bad_row: str = "error", max_bytes: int = MAX_BYTES) -> RawTable:
+def read_delimited(path: Path, on_bad_row: str = "error") -> RawTable:
     """The columns of a CSV or TSV file with a header line."""
-    raw = utf8_lines(path, read_bytes(path, max_bytes))
+    raw = utf8_lines(path, read_bytes(path))
     if raw.isspace():
         raise FormatError(path, "the file is empty; give a table with a header line", 1)
-    records = Records(path, raw, _delimiter(path, raw.partition(b"\n")[0]))
+    head = raw.partition(b"\n")[0]
+    delimiter = _delimiter(path, head)
+    if head.count(delimiter) >= MAX_COLUMNS:
+        raise FormatError(
+            path,
+            f"the first line names {head.count(delimiter) + 1:,} columns; a table may have {MAX_COLUMNS:,}: give so "
+            "many features as a matrix (.npz, libsvm or sparse ARFF)",
+            1,
+        )
+    cells = raw.count(delimiter) + raw.count(b"\n")
+    MemoryBudget(path).check(2 * len(raw) + _PER_CELL * cells + _PER_ROW * raw.count(b"\n"))
+    records = Records(path, raw, delimiter)
     table = _plain(records)
     return table if table is not None else _record_by_record(records, on_bad_row)
 
@@ -155,13 +173,13 @@ def _plainly_quoted(raw: bytes, delimiter: bytes) -> bool:
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
-    if len(set(names)) != len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
+    if (twice := repeated(names)) is not None:
         raise FormatError(path, f"the column name {twice!r} occurs twice; the first line must name the columns", 1)
 
 
 def _record_by_record(records: Records, on_bad_row: str) -> RawTable:
     """Every rule of quoting; an error names its line."""
+    MemoryBudget(records.path).check(PER_STRING * records.raw.count(records.delimiter) + 6 * len(records.raw))
     names: list[str] = []
     rows: list[list[str]] = []
     lines, skipped = [], 0

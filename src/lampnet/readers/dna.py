@@ -15,11 +15,14 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset
-from lampnet.data.dna_bases import CODES, encode_bases
+from lampnet.data.dna_bases import CODES
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import MAX_BYTES, read_bytes, read_text
+from lampnet.readers.files import read_bytes, read_text_lines
+from lampnet.runtime.memory_limit import MemoryBudget
 
 _ROMAN = ("I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII", "XIII", "XIV", "XV", "XVI")
+#: Bytes of memory for a sequence beside its bases: its name, its array, its places in lists.
+_PER_SEQUENCE = 500
 
 
 @dataclass(frozen=True)
@@ -52,40 +55,40 @@ def arabic(names: Iterable[str]) -> dict[str, str]:
     return {name: numbers.get(name, name) for name in names}
 
 
-def read_fasta(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, np.ndarray]:
+def read_fasta(path: str | Path) -> dict[str, np.ndarray]:
     """Sequences by name (the header's first word), each uint8 (length,) of A, C, G, T, N as 0..4."""
     path = Path(path)
-    raw = read_bytes(path, max_bytes)
+    raw = read_bytes(path)
     start = raw.find(b">")
     if start < 0 or raw[:start].strip():
         raise FormatError(path, "a FASTA file begins with a '>' line", 1)
+    MemoryBudget(path).check(4 * len(raw) + _PER_SEQUENCE * raw.count(b">"))
     sequences: dict[str, np.ndarray] = {}
     line = 1 + raw.count(b"\n", 0, start)
     for record in re.split(rb"(?m)^>", raw[start:])[1:]:
         head, _, body = record.partition(b"\n")
-        words = head.split()
+        words = head.split(None, 1)
         name = words[0].decode("latin-1") if words else ""
         if not name or name in sequences:
             problem = f"the name {name!r} occurs twice" if name else "a '>' line has no name"
             raise FormatError(path, f"{problem}; every sequence needs its own name", line)
         letters = np.frombuffer(body.translate(None, b"\r\n \t*"), dtype=np.uint8)
         codes = CODES[letters]
-        wrong = np.flatnonzero(codes == 255)
-        if len(wrong):
-            raise FormatError(
-                path, f"the sequence {name!r} holds {chr(letters[wrong[0]])!r}, which is no base",
-                line + 1 + body.count(b"\n", 0, body.find(letters[wrong[0] : wrong[0] + 1].tobytes())),
-            )  # fmt: skip
+        wrong = codes == 255
+        if wrong.any():
+            letter = letters[wrong.argmax()].tobytes()
+            problem = f"the sequence {name!r} holds {letter.decode('latin-1')!r}, which is no base"
+            raise FormatError(path, problem, line + 1 + body.count(b"\n", 0, body.find(letter)))
         sequences[name] = codes
         line += record.count(b"\n")
     return sequences
 
 
-def read_bed(path: str | Path, max_bytes: int = MAX_BYTES) -> Peaks:
+def read_bed(path: str | Path) -> Peaks:
     """A BED file (three columns or more); track, browser and comment lines are left out."""
     path = Path(path)
     chromosomes, starts, ends, names = [], [], [], []
-    for number, line in enumerate(read_text(path, "latin-1", max_bytes).split("\n"), start=1):
+    for number, line in enumerate(read_text_lines(path, "latin-1"), start=1):
         if not line or line.startswith(("#", "track", "browser")) or not line.strip():
             continue
         fields = line.split("\t") if "\t" in line else line.split()
@@ -219,6 +222,11 @@ def read_fasta_rows(path: str | Path, name: str = "dna") -> Dataset:
     """A FASTA file of equally long sequences as rows without labels (for prediction)."""
     path = Path(path)
     found = read_fasta(path)
-    letters = ["".join("ACGTN"[code] for code in codes) for codes in found.values()]
-    rows = encode_bases(letters, path, range(1, len(letters) + 1))
+    width = len(next(iter(found.values())))
+    for sequence, codes in found.items():
+        if len(codes) != width or not width:
+            raise FormatError(
+                path, f"the sequence {sequence!r} has {len(codes)} bases, the first one {width}; all must have the same"
+            )
+    rows = np.stack(list(found.values()))
     return Dataset(name=name, kind="dna", rows=rows, labels=None, label_names=(), ids=tuple(found))

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import bz2
 import re
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 from lampnet.errors import FormatError
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
-#: More (decompressed) bytes than this are refused; pass `max_bytes` to allow more.
+#: A compressed file that is read line by line may always decompress to so many bytes.
 MAX_BYTES = 2 << 30
 #: Header dimensions above this are taken for damage, not for data.
 MAX_DIMENSION = 50_000_000
@@ -26,50 +28,68 @@ ARROW_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
 #: A line of a file that is read line by line has at most so many bytes.
 MAX_LINE = 1 << 26
-#: A file that is read line by line may be longer than MAX_BYTES, but no text is packed more tightly than this.
+#: It may decompress to more than MAX_BYTES, but no text is packed more tightly than this.
 MAX_RATIO = 200
 
 _STEP = 1 << 20
+#: The bytes of a file are in memory twice while they are joined, decoded or split.
+_COPIES = 2
 
 
-def read_bytes(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of a file, at most `max_bytes`; gzip and bz2 are recognised by their content and decompressed."""
+def read_bytes(path: str | Path) -> bytes:
+    """The bytes of a file; gzip and bz2 are recognised by their content and decompressed."""
     path = Path(path)
     if path.is_dir():
         raise FormatError(path, "this is a folder; give a file")
+    budget = MemoryBudget(path)
     try:
         with path.open("rb") as stream:
-            chunks = _decompressed(path, stream, min(max_bytes + 1, 16 * _STEP))
-            if chunks is not None:
-                return b"".join(_bounded(path, chunks, max_bytes))
-            if path.stat().st_size > max_bytes:
-                raise FormatError(path, too_large(max_bytes))
-            return stream.read()
+            chunks = _decompressed(path, stream, _STEP)
+            if chunks is None:
+                budget.check(_COPIES * path.stat().st_size)
+                chunks = iter(lambda: stream.read(16 * _STEP), b"")  # a device states no size
+            return b"".join(_counted(budget, chunks))
     except OSError as error:
         raise _unreadable(path, error) from None
 
 
-def read_lines(path: str | Path, max_bytes: int = MAX_BYTES, max_line: int = MAX_LINE) -> Iterator[bytes]:
-    """The lines of a file, without their ends, in the memory of a few of them; decompressed as by `read_bytes`.
+def read_start(path: str | Path, size: int) -> bytes:
+    """The first bytes of a file, decompressed as by `read_bytes`."""
+    path, found = Path(path), b""
+    try:
+        with path.open("rb") as stream:
+            for chunk in _decompressed(path, stream, size) or iter([stream.read(size)]):
+                found += chunk
+                if len(found) >= size:
+                    break
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return found[:size]
 
-    A compressed file may decompress to `max_bytes`, or to MAX_RATIO times its size where that is more.
-    """
-    path, rest = Path(path), b""
+
+def read_lines(path: str | Path) -> Iterator[bytes]:
+    """The lines of a file, without their ends, in the memory of a few of them; decompressed as by `read_bytes`."""
+    path, rest, length = Path(path), [b""], 0
     try:
         with path.open("rb") as stream:
             chunks = _decompressed(path, stream, _STEP)
             if chunks is None:
                 chunks = iter(lambda: stream.read(_STEP), b"")
             else:
-                most = max(max_bytes, MAX_RATIO * path.stat().st_size)
-                chunks = _bounded(path, chunks, most, "decompress it yourself")
+                chunks = _bounded(path, chunks, max(MAX_BYTES, MAX_RATIO * path.stat().st_size))
             for chunk in chunks:
-                *lines, rest = (rest + chunk).split(b"\n")
-                if max(map(len, (rest, *lines))) > max_line:
-                    raise FormatError(path, f"a line is longer than {max_line:,} bytes; write one row per line")
-                yield from lines
-            if rest:
-                yield rest
+                # A line of many chunks is joined once, at its end.
+                first, *lines = chunk.split(b"\n")
+                rest.append(first)
+                length += len(first)
+                if max(length, *map(len, lines), 0) > MAX_LINE:
+                    raise FormatError(path, f"a line is longer than {MAX_LINE:,} bytes; write one row per line")
+                if lines:
+                    yield b"".join(rest)
+                    yield from lines[:-1]
+                    rest, length = lines[-1:], len(lines[-1])
+            if length:
+                yield b"".join(rest)
     except OSError as error:
         raise _unreadable(path, error) from None
 
@@ -88,19 +108,22 @@ def _decompressed(path: Path, stream: IO[bytes], step: int) -> Iterator[bytes] |
     return None if engine is None else engine(path, iter(lambda: stream.read(_STEP), b""), step)
 
 
-def too_large(max_bytes: int, advice: str = "pass a larger max_bytes") -> str:
-    return (
-        f"the content is larger than {max_bytes:,} bytes, the limit against decompression bombs; "
-        f"{advice} if the file is genuine"
-    )
+def _counted(budget: MemoryBudget, chunks: Iterator[bytes]) -> Iterator[bytes]:
+    for chunk in chunks:
+        budget.take(_COPIES * len(chunk))
+        yield chunk
 
 
-def _bounded(path: Path, chunks: Iterator[bytes], max_bytes: int, *advice: str) -> Iterator[bytes]:
+def _bounded(path: Path, chunks: Iterator[bytes], most: int) -> Iterator[bytes]:
     total = 0
     for chunk in chunks:
         total += len(chunk)
-        if total > max_bytes:
-            raise FormatError(path, too_large(max_bytes, *advice))
+        if total > most:
+            raise FormatError(
+                path,
+                f"the content is larger than {most:,} bytes, the limit against decompression bombs; decompress it "
+                "yourself if the file is genuine",
+            )
         yield chunk
 
 
@@ -167,9 +190,16 @@ def utf8_lines(path: str | Path, raw: bytes) -> bytes:
     return raw if raw.endswith(b"\n") else raw + b"\n"
 
 
-def read_text(path: str | Path, encoding: str = "utf-8", max_bytes: int = MAX_BYTES) -> str:
+def read_text(path: str | Path, encoding: str = "utf-8") -> str:
     """The text of a file, decompressed where need be."""
-    return decode(path, read_bytes(path, max_bytes), encoding)
+    return decode(path, read_bytes(path), encoding)
+
+
+def read_text_lines(path: str | Path, encoding: str = "utf-8") -> list[str]:
+    """The lines of a text file, without their ends; the last one is empty where the file ends with a line feed."""
+    text = read_text(path, encoding)
+    MemoryBudget(path).check(2 * sys.getsizeof(text) + STRING * (text.count("\n") + 1))
+    return text.split("\n")
 
 
 def plain_suffix(path: str | Path) -> str:
@@ -192,4 +222,5 @@ def plain_stem(path: str | Path) -> str:
     """
     name = re.sub(r"(?i)\.gz$", "", Path(path).name)
     name = re.sub(r"(?i)\.bz2$", "", name)
-    return Path(name).stem or name
+    # A file's name may hold bytes that are no text, which could not be written to a model folder.
+    return (Path(name).stem or name).encode("utf-8", "replace").decode()

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,17 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import encode_bases
+from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import LARGEST, MAX_BYTES, plain_stem, read_text
+from lampnet.readers.files import LARGEST, plain_stem, read_text_lines
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 _KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
+#: Bytes of memory for what a row has beside its values: its id, its line, its places in lists.
+_PER_ROW = 300
+#: Bytes for every unknown label of a row, which is stored as NaN.
+_PER_UNKNOWN = 32
 
 
 def read_jsonl(
@@ -31,12 +38,11 @@ def read_jsonl(
     *,
     labels: Sequence[str] | None = None,
     on_bad_row: str = "error",
-    max_bytes: int = MAX_BYTES,
     unlabelled: bool = False,
 ) -> Dataset:
     """Read a JSONL file: all its lines by `read_jsonl_lines`."""
     path = Path(path)
-    numbered = enumerate(read_text(path, max_bytes=max_bytes).split("\n"), start=1)
+    numbered = enumerate(read_text_lines(path), start=1)
     return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=on_bad_row, unlabelled=unlabelled)
 
 
@@ -55,7 +61,7 @@ def read_jsonl_lines(
     `first_row` is the number of rows before these; rows without an "id" are called by their number.
     A row without "labels" has every label unknown (NaN); when no row has any, the labels are None.
     """
-    path = Path(path)
+    path, budget = Path(path), MemoryBudget(path)
     field: str | None = None
     inputs: list[Any] = []
     label_sets: list[list[str] | None] = []
@@ -64,6 +70,7 @@ def read_jsonl_lines(
     for number, line in numbered:
         if not line.strip():
             continue
+        budget.check(_parsed_size(line), number)
         try:
             record = _record(path, line, number)
             here = _field(path, record, number)
@@ -71,14 +78,18 @@ def read_jsonl_lines(
                 raise FormatError(path, f"the row has {here!r}, the rows before it {field!r}; give one kind", number)
             value = _value(path, here, record[here], inputs[0] if inputs else None, number)
             names = None if unlabelled else _names(path, record.get("labels"), number)
+            name = str(record["id"]) if "id" in record else None
+            if "\\u" in line:  # only an escape can stand for half a character
+                _check_writable(path, here, value, names, name, number)
         except FormatError:
             if on_bad_row == "skip":
                 continue
             raise
         field = here
+        budget.take(_kept_size(value, names), number)
         inputs.append(value)
         label_sets.append(names)
-        ids.append(str(record["id"]) if "id" in record else str(first_row + len(ids)))
+        ids.append(str(first_row + len(ids)) if name is None else name)
         lines.append(number)
     if field is None:
         raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
@@ -93,6 +104,16 @@ def read_jsonl_lines(
         feature_names=feature_names,
         ids=tuple(ids),
     )
+
+
+def _parsed_size(line: str) -> int:
+    """Bytes of memory that the JSON of a line may take: every sign may begin a value."""
+    return 4 * len(line) + STRING * sum(map(line.count, "[{,:"))
+
+
+def _kept_size(value: Any, names: list[str] | None) -> int:
+    entries = len(value) if isinstance(value, (dict, list)) else 0
+    return _PER_ROW + sys.getsizeof(value) + 2 * STRING * (entries + len(names or ()))
 
 
 def _record(path: Path, line: str, number: int) -> dict[str, Any]:
@@ -141,6 +162,15 @@ def _names(path: Path, labels: Any, number: int) -> list[str] | None:
     return [str(label) for label in labels]
 
 
+def _check_writable(path: Path, field: str, value: Any, names: list[str] | None, name: str | None, number: int) -> None:
+    """Names and SMILES go to files and other libraries; in a text, half a character is read as a blank."""
+    features = list(value) if isinstance(value, dict) else [value] if field == "smiles" else []
+    for what, given in (("label", names or []), ("id", [name or ""]), ("feature name", features)):
+        if (bad := unwritable(given)) is not None:
+            what = "SMILES" if field == "smiles" and given is features else what
+            raise FormatError(path, half_a_character(f"the {what}", given[bad]), number)
+
+
 def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[Any, str, tuple[str, ...] | None]:
     if field == "features" and isinstance(inputs[0], list):
         if not inputs[0]:
@@ -184,6 +214,7 @@ def _labels(
         raise DataError(f"{path}: {error}") from None
     if unknown_rows:
         count = len(label_names)
+        MemoryBudget(path).check(_PER_UNKNOWN * count * len(unknown_rows))
         at = np.repeat(unknown_rows, count), np.tile(np.arange(count), len(unknown_rows))
         y = sparse.csr_matrix(y + sparse.csr_matrix((np.full(len(at[0]), np.nan, dtype=np.float32), at), shape=y.shape))
     return y, label_names

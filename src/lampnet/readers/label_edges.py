@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import read_text
+from lampnet.readers.files import read_text, read_text_lines
 
 WITHOUT_EDGES = ("edgeless", "full", "cooccurrence")
 WITH_EDGES = ("tree", "given")
@@ -103,7 +103,7 @@ def read_taxonomy(path: str | Path) -> dict[str, str]:
     """
     path = Path(path)
     parents: dict[str, str] = {}
-    for number, line in enumerate(read_text(path, "latin-1").split("\n"), start=1):
+    for number, line in enumerate(read_text_lines(path, "latin-1"), start=1):
         words = line.split()
         if not words:
             continue
@@ -121,13 +121,15 @@ def read_taxonomy(path: str | Path) -> dict[str, str]:
             parents[child] = parent
     if not parents:
         raise FormatError(path, "the file holds no parent and child", 1)
+    lead_to_root: set[str] = set()  # every node is climbed from once
     for start in parents:
-        seen, node = {start}, parents[start]
-        while node in parents:
-            if node in seen:
+        climbed, node = {start}, parents[start]
+        while node in parents and node not in lead_to_root:
+            if node in climbed:
                 raise FormatError(path, f"{node!r} is its own ancestor; a tree has no cycle")
-            seen.add(node)
+            climbed.add(node)
             node = parents[node]
+        lead_to_root |= climbed
     return parents
 
 
@@ -159,10 +161,11 @@ def read_string_edges(
     mapped = string_ids(info, label_names)
     if not mapped:
         raise DataError(f"{info}: none of the {len(label_names)} labels is a protein name of STRING")
-    place = {identifier: label_names.index(name) for name, identifier in mapped.items()}
+    numbers = {name: number for number, name in enumerate(label_names)}
+    place = {identifier: numbers[name] for name, identifier in mapped.items()}
     path = Path(links)
     pairs: list[tuple[int, int]] = []
-    for number, line in enumerate(read_text(path).split("\n")[1:], start=2):
+    for number, line in enumerate(read_text_lines(path)[1:], start=2):
         words = line.split()
         if len(words) < 3:
             if words:
@@ -183,7 +186,7 @@ def string_ids(info: str | Path, label_names: Sequence[str]) -> dict[str, str]:
     path = Path(info)
     known: dict[str, str] = {}
     systematic: dict[str, str] = {}
-    for number, line in enumerate(read_text(path).split("\n")[1:], start=2):
+    for number, line in enumerate(read_text_lines(path)[1:], start=2):
         if not line:
             continue
         fields = line.split("\t")

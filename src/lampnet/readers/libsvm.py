@@ -9,20 +9,19 @@ from pathlib import Path
 from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes, utf8_lines
+from lampnet.readers.files import plain_stem, read_bytes, utf8_lines
 from lampnet.readers.number_text import SparseRows, add_colon_pairs, blocks_of_lines
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 
-def read_libsvm(
-    path: str | Path, *, labels: Sequence[str] | None = None, base: int | None = None, max_bytes: int = MAX_BYTES
-) -> Dataset:
+def read_libsvm(path: str | Path, *, labels: Sequence[str] | None = None, base: int | None = None) -> Dataset:
     """Read a libsvm file; a row may have no label (it then begins with a blank or a pair).
 
     `labels` are the label names in their order; by default the names that occur, whole numbers in their order.
     `base` is the number of the first feature, 0 or 1; by default 0 when an index 0 occurs, else 1.
     """
     path = Path(path)
-    raw = utf8_lines(path, read_bytes(path, max_bytes))
+    raw, budget = utf8_lines(path, read_bytes(path)), MemoryBudget(path)
     rows = SparseRows(path)
     label_sets: list[list[str]] = []
     lowest = 1
@@ -30,6 +29,7 @@ def read_libsvm(
         features: list[bytes] = []
         for text, number in zip(block.text, block.numbers, strict=True):
             names, pairs = split_labels(path, text, number)
+            budget.take(STRING * (2 + len(names)), number)
             label_sets.append(names)
             features.append(pairs)
             if pairs.startswith(b"0:") or b" 0:" in pairs:
@@ -48,9 +48,9 @@ def read_libsvm(
     return Dataset(name=plain_stem(path), kind="wordset", rows=matrix, labels=y, label_names=label_names)
 
 
-def lowest_index(path: str | Path, max_bytes: int = MAX_BYTES) -> int:
+def lowest_index(path: str | Path) -> int:
     """0 when a feature 0 occurs in the file, else 1: files of one data set must agree on it."""
-    return 0 if re.search(rb"(?m)(?:^|[ \t])0:", read_bytes(path, max_bytes)) else 1
+    return 0 if re.search(rb"(?m)(?:^|[ \t])0:", read_bytes(path)) else 1
 
 
 def split_labels(path: Path, text: bytes, number: int) -> tuple[list[str], bytes]:

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, plain_stem, read_bytes
+from lampnet.readers.files import plain_stem, read_bytes
 from lampnet.readers.mat5 import read_matrices
 from lampnet.readers.matrices import dataset_of
 
@@ -19,20 +19,18 @@ _X = ("x", "data", "features", "fea")
 _Y = ("y", "target", "targets", "labels", "gnd", "label")
 
 
-def read_mat(
-    path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None, max_bytes: int = MAX_BYTES
-) -> Dataset:
+def read_mat(path: str | Path, *, labels: Sequence[str] | None = None, name: str | None = None) -> Dataset:
     """Read `data` and `target` (or X and Y, features and labels) of a MATLAB 5 file.
 
     The label matrix may be labels x rows, as in the RCV1 subsets, and hold 0/1 or -1/1.
     """
     path = Path(path)
-    raw = read_bytes(path, max_bytes)
+    raw = read_bytes(path)
     if raw[:8] == b"\x89HDF\r\n\x1a\n" or raw[:19] == b"MATLAB 7.3 MAT-file":
         raise FormatError(path, "this is a MATLAB 7.3 (HDF5) file; save it with '-v7' or older")
     if raw[:6] != b"MATLAB":
         raise FormatError(path, "this is not a MATLAB 5 file")
-    variables = read_matrices(path, raw, (*_X, *_Y), max_bytes)
+    variables = read_matrices(path, raw, (*_X, *_Y))
     x, y = _pick(variables, _X), _pick(variables, _Y)
     if x is None:
         there = ", ".join(variables) or "nothing"

@@ -11,6 +11,7 @@ import math
 import struct
 import zlib
 from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +19,24 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.errors import FormatError
+from lampnet.runtime.memory_limit import MemoryBudget
 
 _HEADER = 128
+_STEP = 1 << 20
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _MATRIX, _COMPRESSED, _SPARSE, _FIRST_NUMERIC, _LAST_NUMERIC = 14, 15, 5, 6, 15
 
 
-def read_matrices(path: Path, raw: bytes, wanted: Collection[str], max_bytes: int) -> dict[str, Any]:
+def read_matrices(path: Path, raw: bytes, wanted: Collection[str]) -> dict[str, Any]:
     """Numeric matrices by lower-case name: arrays (n, m), or CSR where the file has them sparse."""
     if len(raw) < _HEADER or raw[126:128] not in (b"IM", b"MI"):
         raise FormatError(path, "this is not a MATLAB 5 file; save it with -v6 or -v7, or as .npz")
     order = "<" if raw[126:128] == b"IM" else ">"
     found: dict[str, Any] = {}
-    room = max_bytes
+    budget = MemoryBudget(path)
     for kind, content in _elements(path, raw[_HEADER:], order):
         if kind == _COMPRESSED:
-            content = _unpacked(path, content, room)
-            room -= len(content)
+            content = _unpacked(budget, path, content)
             inner = next(_elements(path, content, order), None)
             if inner is None:
                 continue
@@ -63,20 +65,23 @@ def _elements(path: Path, content: bytes, order: str) -> Iterator[tuple[int, byt
         place += 8 + size + (0 if kind == _COMPRESSED else -size % 8)
 
 
-def _unpacked(path: Path, content: bytes, room: int) -> bytes:
+def _unpacked(budget: MemoryBudget, path: Path, content: bytes) -> bytes:
+    engine, parts = zlib.decompressobj(), []
     try:
-        engine = zlib.decompressobj()
-        unpacked = engine.decompress(content, max(1, room))
+        while content and not engine.eof:
+            parts.append(engine.decompress(content, _STEP))
+            budget.take(2 * len(parts[-1]))  # once more when they are joined
+            content = engine.unconsumed_tail
     except zlib.error as error:
         raise FormatError(path, f"the MATLAB file is damaged ({error})") from None
     if not engine.eof:
-        raise FormatError(path, "the MATLAB file is cut off, or larger than the limit against decompression bombs")
-    return unpacked
+        raise FormatError(path, "the MATLAB file is cut off; fetch the file again")
+    return b"".join(parts)
 
 
 def _matrix(path: Path, content: bytes, order: str, wanted: Collection[str]) -> tuple[str, Any]:
     """Name and numbers of a matrix; None for texts, cells, structures and names that are not wanted."""
-    parts = list(_elements(path, content, order))
+    parts = list(islice(_elements(path, content, order), 6))  # a sparse matrix has six
     if len(parts) < 3 or len(parts[0][1]) < 8 or parts[1][0] != 5:
         return "", None
     flags = struct.unpack(order + "I", parts[0][1][:4])[0]
@@ -89,6 +94,7 @@ def _matrix(path: Path, content: bytes, order: str, wanted: Collection[str]) -> 
         return name, _sparse_matrix(path, [_numbers(path, part, order) for part in parts[3:6]], shape)
     if not _FIRST_NUMERIC <= kind <= _LAST_NUMERIC or len(parts) < 4:
         return name, None
+    MemoryBudget(path).check(8 * len(parts[3][1]))  # bytes may become floats
     values = _numbers(path, parts[3], order)
     if math.prod(shape) != len(values):
         raise FormatError(path, f"the matrix {name!r} states the shape {shape}, but has {len(values)} numbers")
@@ -107,6 +113,7 @@ def _numbers(path: Path, part: tuple[int, bytes], order: str) -> np.ndarray:
 
 def _sparse_matrix(path: Path, parts: list[np.ndarray], shape: tuple[int, ...]) -> sparse.csr_matrix:
     rows, starts, values = parts
+    MemoryBudget(path).check(16 * sum(shape) + 64 * len(values))
     used = int(starts[-1]) if len(starts) else -1
     ordered = len(starts) == shape[1] + 1 and starts[0] == 0 and not (np.diff(starts.astype(np.int64)) < 0).any()
     if not ordered or not 0 <= used <= min(len(rows), len(values)):

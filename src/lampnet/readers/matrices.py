@@ -12,6 +12,10 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
 from lampnet.readers.files import LARGEST
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
+
+#: Bytes of memory for an entry, a row and a label of the matrices, while they are checked and converted.
+_PER_ENTRY, _PER_ROW, _PER_LABEL = 24, 16, 4 * STRING
 
 
 def _only_zero_and_one(x: np.ndarray) -> bool:
@@ -47,6 +51,9 @@ def dataset_of(
         if matrix is not None and (matrix.ndim != 2 or matrix.dtype.kind not in "biuf"):
             found = f"has the shape {matrix.shape} and type {matrix.dtype}"
             raise FormatError(path, f"{what} {found}; expected a matrix of numbers")
+    count = len(label_names or ()) if y is None else y.shape[1]
+    entries = sum(matrix.size for matrix in (x, y) if matrix is not None)  # stored ones, where they are sparse
+    MemoryBudget(path).check(_PER_ENTRY * entries + _PER_LABEL * count + _PER_ROW * x.shape[0])
     if not x.shape[0] or not x.shape[1]:
         raise FormatError(path, f"X has the shape {x.shape}; give at least one row and one feature")
     if y is not None and y.shape[0] != x.shape[0]:
@@ -63,7 +70,6 @@ def dataset_of(
     else:
         rows, kind = np.ascontiguousarray(x, dtype=np.float32), "vector"
     labels = None
-    count = len(label_names or ())
     if y is not None:
         plain = not sparse.issparse(y) and y.size and _only_zero_and_one(y)
         if not plain and not (np.isin(y.data if sparse.issparse(y) else y, (-1, 0, 1)) | ~_known(y)).all():
@@ -76,7 +82,6 @@ def dataset_of(
                 raise FormatError(path, "Y must hold 0 and 1 (NaN where unknown), or -1 and 1")
             labels.data[labels.data == -1] = 0
             labels.eliminate_zeros()
-        count = labels.shape[1]
         if label_names is not None and len(label_names) != count:
             raise FormatError(path, f"{len(label_names)} label names came with a Y of {count} columns")
     if feature_names is not None and len(feature_names) != x.shape[1]:

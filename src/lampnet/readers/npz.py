@@ -8,6 +8,7 @@ arrays `label_names` and `feature_names`. A file of `scipy.sparse.save_npz` is r
 from __future__ import annotations
 
 import math
+import sys
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -19,18 +20,19 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, MAX_DIMENSION, plain_stem
+from lampnet.readers.files import MAX_DIMENSION, plain_stem
 from lampnet.readers.matrices import dataset_of
+from lampnet.runtime.memory_limit import MemoryBudget
 
 _X = ("x", "features", "data", "x_train")
 _Y = ("y", "labels", "target", "targets", "y_train")
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def read_npz(path: str | Path, *, labels: Sequence[str] | None = None, max_bytes: int = MAX_BYTES) -> Dataset:
+def read_npz(path: str | Path, *, labels: Sequence[str] | None = None) -> Dataset:
     """Read features and labels from one `.npz` file."""
     path = Path(path)
-    arrays = _arrays(path, max_bytes)
+    arrays = _arrays(path)
     x, y = _matrix(path, arrays, _X), _matrix(path, arrays, _Y)
     if x is None and all(part in arrays for part in _PARTS):
         x = _csr(path, {part: arrays[part] for part in _PARTS}, "the matrix")
@@ -39,19 +41,18 @@ def read_npz(path: str | Path, *, labels: Sequence[str] | None = None, max_bytes
     if y is not None and y.ndim == 1:
         y = y.reshape(-1, 1)
     if labels is None or (y is not None and len(labels) != y.shape[1]):
-        labels = _names(arrays, "label_names")
-    feature_names = _names(arrays, "feature_names")
+        labels = _names(path, arrays, "label_names")
+    feature_names = _names(path, arrays, "feature_names")
     return dataset_of(path, x, y, label_names=labels, feature_names=feature_names, name=plain_stem(path))
 
 
-def _arrays(path: Path, max_bytes: int) -> dict[str, np.ndarray]:
+def _arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise FormatError(path, "there is no such file; check the path")
     arrays: dict[str, np.ndarray] = {}
     try:
         with zipfile.ZipFile(path) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > max_bytes:
-                raise FormatError(path, f"the content is larger than {max_bytes:,} bytes; pass a larger max_bytes")
+            MemoryBudget(path).check(2 * sum(entry.file_size for entry in archive.infolist()))
             for entry in archive.infolist():
                 with archive.open(entry) as stream:
                     # The stream is bounded by what the archive states, checked above.
@@ -79,7 +80,7 @@ def _array(path: Path, stream: Any, size: int) -> np.ndarray:
         return values.reshape(shape[::-1]).T if fortran else values.reshape(shape)
     except FormatError:
         raise
-    except (ValueError, TypeError, SyntaxError, OverflowError, KeyError, AttributeError, MemoryError) as error:
+    except (ValueError, TypeError, SyntaxError, OverflowError, KeyError, AttributeError) as error:
         raise FormatError(path, f"an array in the archive is damaged ({str(error)[:100]})") from None
 
 
@@ -108,6 +109,14 @@ def _csr(path: Path, parts: Mapping[str, np.ndarray | None], what: str) -> spars
     return matrix
 
 
-def _names(arrays: Mapping[str, np.ndarray], key: str) -> tuple[str, ...] | None:
+def _names(path: Path, arrays: Mapping[str, np.ndarray], key: str) -> tuple[str, ...] | None:
     found = arrays.get(key)
-    return None if found is None or found.ndim != 1 else tuple(str(value) for value in found)
+    if found is None or found.ndim != 1:
+        return None
+    if found.dtype.kind == "U":
+        letters = (
+            np.ascontiguousarray(found).view(found.dtype.newbyteorder("=").byteorder + "u4") if found.size else found
+        )
+        if found.size and (letters > sys.maxunicode).any():
+            raise FormatError(path, f"the array {key} holds numbers that are no characters; is the file damaged?")
+    return tuple(str(value) for value in found)

@@ -7,8 +7,9 @@ where that fails are its lines looked at one by one, to name the wrong one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,12 @@ from scipy import sparse
 
 from lampnet.errors import FormatError
 from lampnet.readers.files import LARGEST, MAX_DIMENSION
+from lampnet.runtime.memory_limit import MemoryBudget
 
 NUMBER = rb"[-+]?(?:\d++\.?\d*+|\.\d++)(?:[eE][-+]?\d++)?"
-_BLOCK = 1 << 24
+_BLOCK = 1 << 18  # lines may be short, and every one is an object
+#: Bytes of memory for a row and an entry of a sparse matrix, while it is put together.
+_PER_ROW, _PER_ENTRY = 40, 24
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class Lines:
     """Lines of a file with the numbers they have in it."""
 
     text: list[bytes]
-    numbers: list[int]
+    numbers: Sequence[int]
 
 
 def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"", keep_empty: bool = False) -> Iterator[Lines]:
@@ -37,15 +41,15 @@ def blocks_of_lines(body: bytes, first_line: int, comment: bytes = b"", keep_emp
         end = len(body) if end < 0 else end + 1
         # The chunk after a closing line feed is not a line.
         lines = [text.strip() for text in body[start : end - (body[end - 1 : end] == b"\n")].split(b"\n")]
-        kept = [
-            (text, number)
-            for number, text in enumerate(lines, start=line)
-            if (text or keep_empty) and not (comment and text.startswith(comment))
-        ]
+        numbers: Sequence[int] = range(line, line + len(lines))
         line += len(lines)
         start = end
-        if kept:
-            yield Lines([text for text, _ in kept], [number for _, number in kept])
+        left_out = () if keep_empty else (b"",)
+        if (left_out and b"" in lines) or (comment and any(text.startswith(comment) for text in lines)):
+            kept = [not text.startswith(comment or b"\n") and text not in left_out for text in lines]
+            lines, numbers = list(compress(lines, kept)), list(compress(numbers, kept))
+        if lines:
+            yield Lines(lines, numbers)
 
 
 def floats(text: bytes, count: int) -> np.ndarray | None:
@@ -108,13 +112,14 @@ class SparseRows:
     """
 
     def __init__(self, path: Path, columns: int | None = None) -> None:
-        self.path, self.columns = path, columns
+        self.path, self.columns, self._budget = path, columns, MemoryBudget(path)
         self._indices: list[np.ndarray] = []
         self._values: list[np.ndarray] = []
         self._counts: list[np.ndarray] = []
 
-    def add(self, indices: np.ndarray, values: np.ndarray, counts: np.ndarray, numbers: list[int]) -> None:
+    def add(self, indices: np.ndarray, values: np.ndarray, counts: np.ndarray, numbers: Sequence[int]) -> None:
         """Add rows: `counts` entries each, all entries one after another."""
+        self._budget.take(_PER_ROW * len(counts) + _PER_ENTRY * len(indices))
         rows = np.repeat(np.arange(len(counts)), counts)
         limit = self.columns if self.columns is not None else MAX_DIMENSION
         bad = np.flatnonzero((indices < 0) | (indices >= limit) | (indices != np.floor(indices)))
@@ -154,7 +159,7 @@ _LINES = bytes.maketrans(b": \t\r\v\f", b"\n" * 6)
 _PAIRS = re.compile(rb"(?:\d++:" + NUMBER + rb"(?:\s++|$))*+")
 
 
-def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: list[int]) -> None:
+def add_colon_pairs(rows: SparseRows, features: list[bytes], numbers: Sequence[int]) -> None:
     """Add lines of `index:value` pairs."""
     for text, number in zip(features, numbers, strict=True):
         if not _PAIRS.fullmatch(text):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lampnet.errors import DataError
-from lampnet.readers.files import MAX_BYTES
 
 if TYPE_CHECKING:
     from lampnet.readers.trained_columns import KnownColumns
@@ -29,7 +28,6 @@ class ReadOptions:
     notice      receives a sentence on what was guessed and how many rows were left out
     known       tables: what a trained model knows of the columns; these are not guessed
     name        the data set's name; by default the file's
-    max_bytes   tables: upper bound on the decompressed size
     """
 
     labels: Labels = None
@@ -38,7 +36,6 @@ class ReadOptions:
     notice: Callable[[str], None] | None = None
     known: KnownColumns | None = None
     name: str | None = None
-    max_bytes: int = MAX_BYTES
 
     def __post_init__(self) -> None:
         if self.on_bad_row not in ("error", "skip"):

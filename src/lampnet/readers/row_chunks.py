@@ -14,7 +14,7 @@ import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import MAX_BYTES, MAX_LINE, plain_suffix, read_lines
+from lampnet.readers.files import plain_suffix, read_lines
 from lampnet.readers.sources import Source
 
 CHUNK_ROWS = 1024
@@ -66,7 +66,7 @@ def _jsonl_chunks(source: Source, skip: int, size: int) -> Iterator[Dataset]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    for number, raw in enumerate(read_lines(path, MAX_BYTES, MAX_LINE), start=1):
+    for number, raw in enumerate(read_lines(path), start=1):
         try:
             yield raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r")
         except UnicodeDecodeError:

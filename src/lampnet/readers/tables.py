@@ -15,6 +15,7 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
+from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
@@ -43,10 +44,7 @@ def read_table(path: str | Path, **options: Any) -> Dataset:
 def read_table_and_roles(path: Path, options: ReadOptions) -> tuple[Dataset, ColumnRoles]:
     """As `read_table`, and what was made of the columns."""
     given, labels, notice = options.columns or {}, options.label_names(), options.notice
-    if is_arrow(path):
-        table = read_arrow(path, options.max_bytes)
-    else:
-        table = read_delimited(path, options.on_bad_row, options.max_bytes)
+    table = read_arrow(path) if is_arrow(path) else read_delimited(path, options.on_bad_row)
     if not len(table):
         raise FormatError(path, "there are no rows after the header line; give a file with rows", 1)
     roles = roles_of(table, given, labels) if options.known is None else options.known.roles_in(table, given)
@@ -123,7 +121,11 @@ def _names(table: RawTable, column: TextColumn, value: str, separator: str) -> l
         names = None
     if not isinstance(names, list):
         raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", table.lines[column.index(value)])
-    return [str(name) for name in names if name is not None]
+    names = [str(name) for name in names if name is not None]
+    if (bad := unwritable(names)) is not None:  # JSON has escapes for halves of characters
+        problem = half_a_character("the label", names[bad])
+        raise FormatError(table.path, problem, table.lines[column.index(value)])
+    return names
 
 
 def indicator_columns(table: RawTable, names: Sequence[str]) -> sparse.csr_matrix:

@@ -9,9 +9,13 @@ import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import FormatError
-from lampnet.readers.files import MAX_BYTES, MAX_DIMENSION, plain_stem, read_bytes
+from lampnet.readers.files import MAX_DIMENSION, plain_stem, read_bytes
 from lampnet.readers.libsvm import split_labels
 from lampnet.readers.number_text import SparseRows, add_colon_pairs, blocks_of_lines
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
+
+#: Bytes of memory for a label: its name, and the checks that names differ.
+_PER_LABEL = 4 * STRING
 
 
 def header_of(raw: bytes) -> tuple[int, int, int] | None:
@@ -27,10 +31,10 @@ def header_of(raw: bytes) -> tuple[int, int, int] | None:
     return rows, features, labels
 
 
-def read_xc(path: str | Path, *, labels: Sequence[str] | None = None, max_bytes: int = MAX_BYTES) -> Dataset:
+def read_xc(path: str | Path, *, labels: Sequence[str] | None = None) -> Dataset:
     """Read one file; labels are named by their numbers unless `labels` names them."""
     path = Path(path)
-    raw = read_bytes(path, max_bytes)
+    raw = read_bytes(path)
     stated = header_of(raw)
     if stated is None:
         raise FormatError(path, "the first line must be three whole numbers: rows, features, labels", 1)
@@ -38,6 +42,7 @@ def read_xc(path: str | Path, *, labels: Sequence[str] | None = None, max_bytes:
     if max(stated) > MAX_DIMENSION or n > len(raw):
         raise FormatError(path, f"the first line states {n} rows x {features} features x {label_count} labels, "
                                 "which cannot be true of this file", 1)  # fmt: skip
+    MemoryBudget(path).check(_PER_LABEL * label_count)
     if labels is not None and len(labels) != label_count:
         raise FormatError(path, f"{len(labels)} label names came for the {label_count} labels of the file", 1)
     rows = SparseRows(path, features)

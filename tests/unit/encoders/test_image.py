@@ -11,6 +11,8 @@ from lampnet.config import InputConfig
 from lampnet.encoders.image import ImageEncoder
 from lampnet.encoders.image_features import feature_count, gradient_and_colour
 from lampnet.errors import DataError
+from lampnet.explain.input_view import _picture
+from lampnet.runtime.memory_limit import limited_to
 
 random = np.random.default_rng(0)
 
@@ -157,3 +159,47 @@ def test_gradient_features_know_directions_but_not_signs():
     # A horizontal gradient is direction 0 of 8, a vertical one direction 4.
     assert upright[0, :edges].reshape(36, 8).mean(0).argmax() == 0
     assert lying[0, :edges].reshape(36, 8).mean(0).argmax() == 4
+
+
+@pytest.mark.parametrize("form", ["PNG", "JPEG", "GIF", "BMP", "WEBP", "TIFF"])
+def test_the_promised_formats_are_read_under_any_name(form, tmp_path):
+    path = tmp_path / "picture.png"
+    Image.fromarray(pixels(24, 24, 3)).save(path, format=form)
+    encoder = ImageEncoder(InputConfig()).fit([path])
+    assert encoder.encode([path]).nodes.lengths().tolist() == [9]
+
+
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 24 24\n%%EndComments\nshowpage\n%%EOF\n"
+
+
+@pytest.mark.parametrize("form", ["EPS", "PPM", "TGA", "ICNS", "SGI", "PCX"])
+def test_other_formats_are_refused_whatever_the_name_says(form, tmp_path, monkeypatch):
+    """A PostScript file called a.png would start Ghostscript; here a stand-in for it leaves a mark."""
+    marker = tmp_path / "started"
+    program = tmp_path / "gs"
+    program.write_text(f"#!/bin/sh\ntouch {marker}\necho 10.0\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("PIL.EpsImagePlugin.gs_binary", None)  # what an earlier search found
+    path = tmp_path / "a.png"
+    path.write_bytes(EPS)
+    if form != "EPS":
+        Image.fromarray(pixels(24, 24, 3)).save(path, format=form)
+    good = pixels(24, 24, 3)
+    encoder = ImageEncoder(InputConfig()).fit([good])
+    for use in (
+        lambda: ImageEncoder(InputConfig()).fit([path]),
+        lambda: encoder.encode([path]),
+        lambda: _picture(path),
+    ):
+        with pytest.raises(DataError, match=r"a\.png cannot be read as an image .* give a PNG or JPEG file"):
+            use()
+    assert not marker.exists()
+
+
+def test_an_image_larger_than_the_memory_is_refused(tmp_path):
+    path = tmp_path / "a.png"
+    Image.new("L", (3000, 3000)).save(path)
+    encoder = ImageEncoder(InputConfig()).fit([pixels(24, 24)])
+    with limited_to(10_000_000), pytest.raises(DataError, match="72 MB of memory or more, above the limit of 10 MB"):
+        encoder.encode([path])

@@ -18,6 +18,7 @@ from lampnet.errors import DataError, FormatError
 from lampnet.readers.any_format import find_parts, format_of, read, read_file, read_folder
 from lampnet.readers.files import read_bytes, read_lines
 from lampnet.readers.named.registry import NAMES, describe, load
+from lampnet.runtime.memory_limit import limited_to
 
 JSON_ROW = '{"text": "a b c", "labels": ["x"]}\n'
 
@@ -244,8 +245,8 @@ def test_decompression_is_bounded(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(pack(b"0" * 50_000_000))
         assert path.stat().st_size < 100_000
-        with pytest.raises(FormatError, match="decompression bombs"):
-            read_bytes(path, max_bytes=1_000_000)
+        with limited_to(1_000_000), pytest.raises(FormatError, match=r"above the limit of 1 MB; .* with --max-memory"):
+            read_bytes(path)
         assert len(read_bytes(path)) == 50_000_000
         path.write_bytes(pack(b"hello " * 1000)[:-6])
         with pytest.raises(FormatError, match="ends too early"):
@@ -253,13 +254,16 @@ def test_decompression_is_bounded(tmp_path: Path) -> None:
         path.write_bytes(pack(b"one ") + pack(b"two"))
         assert read_bytes(path) == b"one two"
     (tmp_path / "plain").write_bytes(b"x" * 100)
-    with pytest.raises(FormatError, match="larger than 99"):
-        read_bytes(tmp_path / "plain", max_bytes=99)
+    with limited_to(99), pytest.raises(FormatError, match="200 bytes of memory or more, above the limit of 99 bytes"):
+        read_bytes(tmp_path / "plain")
+    with limited_to(1_000_000), pytest.raises(FormatError, match="above the limit"):
+        read_bytes("/dev/zero")  # a device states no size, and does not end
 
 
-def test_lines_are_bounded_and_may_be_many(tmp_path: Path) -> None:
+def test_lines_are_bounded_and_may_be_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import bz2
 
+    monkeypatch.setattr("lampnet.readers.files.MAX_LINE", 1_000_000)
     path = tmp_path / "rows"
     text = b"\n".join(b"%d and so on" % row for row in range(50_000))
     for pack in (bytes, gzip.compress, bz2.compress):
@@ -269,12 +273,14 @@ def test_lines_are_bounded_and_may_be_many(tmp_path: Path) -> None:
         assert list(read_lines(path)) == text.split(b"\n")
         path.write_bytes(pack(b"short\n" + b"0" * 3_000_000 + b"\n"))
         with pytest.raises(FormatError, match="a line is longer than 1,000,000 bytes"):
-            list(read_lines(path, max_line=1_000_000))
+            list(read_lines(path))
+    monkeypatch.setattr("lampnet.readers.files.MAX_BYTES", 1_000_000)
     path.write_bytes(bz2.compress(b"0\n" * 1_000_000))  # some 10,000 times its size
     with pytest.raises(FormatError, match=r"larger than 1,000,000 bytes.*bombs; decompress it yourself"):
-        list(read_lines(path, max_bytes=1_000_000))
-    path.write_bytes(gzip.compress(text))  # text packs less tightly: it may be longer than `max_bytes`
-    assert len(list(read_lines(path, max_bytes=100_000))) == 50_000
+        list(read_lines(path))
+    monkeypatch.setattr("lampnet.readers.files.MAX_BYTES", 100_000)
+    path.write_bytes(gzip.compress(text))  # text packs less tightly: it may be longer
+    assert len(list(read_lines(path))) == 50_000
     with pytest.raises(FormatError, match="no such file"):
         list(read_lines(tmp_path / "nowhere"))
 

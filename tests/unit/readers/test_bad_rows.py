@@ -42,8 +42,8 @@ def test_skipped_rows_are_gone_with_their_labels_and_ids(rows: Path) -> None:
 def test_a_compressed_stream_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import bz2
 
-    monkeypatch.setattr("lampnet.readers.row_chunks.MAX_BYTES", 1_000_000)
-    monkeypatch.setattr("lampnet.readers.row_chunks.MAX_LINE", 100_000)
+    monkeypatch.setattr("lampnet.readers.files.MAX_BYTES", 1_000_000)
+    monkeypatch.setattr("lampnet.readers.files.MAX_LINE", 100_000)
     many, long = tmp_path / "many.jsonl.bz2", tmp_path / "long.jsonl.bz2"
     many.write_bytes(bz2.compress(b'{"text": "again"}\n' + b" \n" * 1_000_000))
     long.write_bytes(bz2.compress(b'{"text": "' + b"0" * 600_000 + b'"}\n'))

@@ -13,7 +13,7 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits, random_split, split_by_group
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import read_bytes, read_text, utf8_lines
+from lampnet.readers.files import read_bytes, read_text_lines, utf8_lines
 
 YEAST_PROTEINS = 179
 YEAST_WINDOW = 200
@@ -36,7 +36,7 @@ def only_file(folder: Path, *patterns: str) -> Path:
 
 def goemotions(folder: Path, seed: int) -> Splits:
     """Comments with emotions: text, label numbers and id, separated by tabs, without a header."""
-    lines = read_text(only_file(folder, "emotions.txt")).split("\n")
+    lines = read_text_lines(only_file(folder, "emotions.txt"))
     names = tuple(line.strip() for line in lines if line.strip())
     parts = {part: _emotions(only_file(folder, f"{part}.tsv"), names) for part in ("train", "dev", "test")}
     return Splits(train=parts["train"], valid=parts["dev"], test=parts["test"])
@@ -74,7 +74,7 @@ def _three_columns(path: Path) -> tuple[list[str], list[str], list[str]]:
 
 def _wrong_line(path: Path, is_wrong: Callable[[str], bool], problem: str) -> NoReturn:
     """Raise for the first line (that is not empty) of which something is wrong."""
-    numbered = enumerate(read_text(path).split("\n"), start=1)
+    numbered = enumerate(read_text_lines(path), start=1)
     raise FormatError(path, problem, next((number for number, line in numbered if line and is_wrong(line)), 1))
 
 

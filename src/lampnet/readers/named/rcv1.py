@@ -10,7 +10,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import MAX_BYTES, read_text
+from lampnet.readers.files import read_text_lines
 from lampnet.readers.label_edges import read_taxonomy
 from lampnet.readers.named.loaders import only_file
 
@@ -20,12 +20,12 @@ QRELS = "rcv1-v2.topics.qrels*"
 HIERARCHY = ("rcv1.topics.hier*", "rcv1.taxonomy")
 
 
-def read_tokens(path: str | Path, max_bytes: int = MAX_BYTES) -> Iterator[tuple[str, str]]:
+def read_tokens(path: str | Path) -> Iterator[tuple[str, str]]:
     """Document numbers and their stemmed words, from `.I number`, `.W`, words, an empty line."""
     path = Path(path)
     number: str | None = None
     words: list[str] | None = None
-    for line_number, line in enumerate(read_text(path, "latin-1", max_bytes).split("\n"), start=1):
+    for line_number, line in enumerate(read_text_lines(path, "latin-1"), start=1):
         if line.startswith(".I"):
             if number is not None:
                 yield _document(path, number, words, line_number)
@@ -51,11 +51,11 @@ def _document(path: Path, number: str, words: list[str] | None, line: int) -> tu
     return number, " ".join(words)
 
 
-def read_qrels(path: str | Path, max_bytes: int = MAX_BYTES) -> dict[str, list[str]]:
+def read_qrels(path: str | Path) -> dict[str, list[str]]:
     """Topics of every document, from lines `TOPIC DOCUMENT 1`."""
     path = Path(path)
     topics: dict[str, list[str]] = {}
-    for number, line in enumerate(read_text(path, "latin-1", max_bytes).split("\n"), start=1):
+    for number, line in enumerate(read_text_lines(path, "latin-1"), start=1):
         words = line.split()
         if not words:
             continue

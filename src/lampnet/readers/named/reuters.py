@@ -16,15 +16,11 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.files import MAX_BYTES, read_text
+from lampnet.readers.files import read_text
 
-_OPEN = re.compile(r"<REUTERS\b([^>]*)>")
-_ATTRIBUTE = re.compile(r'([A-Z]+)="([^"]*)"')
-_TOPICS = re.compile(r"<TOPICS>(.*?)</TOPICS>", re.S)
-_NAME = re.compile(r"<D>(.*?)</D>", re.S)
-_TEXT = re.compile(r"<TEXT([^>]*)>(.*?)</TEXT>", re.S)
-_TITLE = re.compile(r"<TITLE>(.*?)</TITLE>", re.S)
-_BODY = re.compile(r"<BODY>(.*?)</BODY>", re.S)
+_OPEN = re.compile(r"<REUTERS\b([^<>]*+)>")
+_ATTRIBUTE = re.compile(r'(?<![A-Z])([A-Z]++)="([^"]*+)"')
+_LONG_NUMBER = re.compile(r"&#[0-9]{9,}+;?")  # no character has such a number
 _CONTROL = re.compile(r"&#(?:[0-9]|1[0-9]|2[0-9]|3[01]|127);")  # control characters written as entities
 
 
@@ -52,19 +48,19 @@ def clean(text: str) -> str:
     >>> clean("&lt;X&gt; rose &#3; 3 pct &amp; more")
     '<X> rose   3 pct & more'
     """
-    return html.unescape(_CONTROL.sub("", text)).strip()
+    return html.unescape(_CONTROL.sub("", _LONG_NUMBER.sub("\ufffd", text))).strip()
 
 
-def read_documents(path: str | Path, max_bytes: int = MAX_BYTES) -> Iterator[Document]:
+def read_documents(path: str | Path) -> Iterator[Document]:
     """Every document of one SGML file (Latin-1)."""
     path = Path(path)
-    text = read_text(path, "latin-1", max_bytes)
+    text = read_text(path, "latin-1")
     place, line, counted = 0, 1, 0
     while (found := _OPEN.search(text, place)) is not None:
         line += text.count("\n", counted, found.start())
         counted = found.start()
         end = text.find("</REUTERS>", found.end())
-        if end < 0 or 0 <= text.find("<REUTERS ", found.end()) < end:
+        if end < 0 or text.find("<REUTERS ", found.end(), end) >= 0:
             raise FormatError(path, "the document does not end with </REUTERS>; is the file whole?", line)
         yield _document(path, dict(_ATTRIBUTE.findall(found.group(1))), text[found.end() : end], line)
         place = end
@@ -72,23 +68,36 @@ def read_documents(path: str | Path, max_bytes: int = MAX_BYTES) -> Iterator[Doc
         raise FormatError(path, "no <REUTERS> document was found; give a reut2-*.sgm file")
 
 
+def _between(text: str, opening: str, closing: str) -> Iterator[str]:
+    """What stands between the tags, in one pass."""
+    place = 0
+    while (start := text.find(opening, place)) >= 0:
+        start += len(opening)
+        end = text.find(closing, start)
+        if end < 0:
+            return
+        yield text[start:end]
+        place = end + len(closing)
+
+
 def _document(path: Path, attributes: dict[str, str], content: str, line: int) -> Document:
-    outer = _TEXT.search(content)
-    if outer is None:
+    outer = next(_between(content, "<TEXT", "</TEXT>"), None)
+    if outer is None or ">" not in outer:
         raise FormatError(path, "the document has no TEXT", line)
-    kind = re.search(r'TYPE="(\w+)"', outer.group(1))
-    title, body = _TITLE.search(outer.group(2)), _BODY.search(outer.group(2))
-    topics = _TOPICS.search(content)
+    described, _, inner = outer.partition(">")
+    kind = re.search(r'TYPE="(\w++)"', described)
+    title, body = (next(_between(inner, f"<{part}>", f"</{part}>"), None) for part in ("TITLE", "BODY"))
+    topics = next(_between(content, "<TOPICS>", "</TOPICS>"), "")
     if title is None and body is None:  # unprocessed documents hold raw text
-        head, text = "", outer.group(2)
+        head, text = "", inner
     else:
-        head, text = title.group(1) if title else "", body.group(1) if body else ""
+        head, text = title or "", body or ""
     return Document(
         number=attributes.get("NEWID", ""),
         split=attributes.get("LEWISSPLIT", ""),
         has_topics=attributes.get("TOPICS", ""),
         text_type=kind.group(1) if kind else "NORM",
-        topics=tuple(dict.fromkeys(_NAME.findall(topics.group(1)))) if topics else (),
+        topics=tuple(dict.fromkeys(_between(topics, "<D>", "</D>"))),
         title=clean(head),
         body=clean(text),
     )
