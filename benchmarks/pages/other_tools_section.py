@@ -40,7 +40,7 @@ def other_tools_section(summary: Summary, tools: Sequence[Mapping[str, Any]], ti
         return ""
     parts = [
         "## Compared with other tools",
-        "The same rows and features as above, with each tool's regularisation strength tuned on the validation rows "
+        "The same rows and features as above; regularisation or the number of rounds is tuned on the validation rows "
         "(`benchmarks/other_tools.py`). For a tool with probabilities, decision rules are chosen on held-out rows as "
         "for every baseline; LibMultiLabel chooses its label sets itself. Minutes include tuning.",
         table(["data", "tool", *(SCORES[metric] for metric in _METRICS), "minutes"], rows),
