@@ -53,3 +53,17 @@ def attention_flops(config: ModelConfig, labels: int, nodes: int) -> int:
 def training_flops(config: ModelConfig, labels: int, nodes: int, edges_a_label: int = 0) -> int:
     """Operations of one row's training step: each product has two more in the backward pass."""
     return 3 * forward_flops(config, labels, nodes, edges_a_label)
+
+
+def seq2seq_flops(width: int, labels: int, nodes: int, beams: int, steps: float) -> int:
+    """Operations of one row's prediction by RNN Seq2Seq: a bidirectional GRU, then beams that attend to it.
+
+    steps  labels decoded, "stop" included
+
+    >>> seq2seq_flops(width=2, labels=3, nodes=5, beams=1, steps=1)
+    308
+    """
+    d = width
+    encoder = nodes * 2 * 3 * (d * d // 2 + d * d // 4)  # two directions of width d / 2, three gates
+    step = 3 * 2 * d * d + d * d + 2 * nodes * d + 2 * d * d + d * (labels + 1)  # gates, attention, mixing, readout
+    return round(2 * (encoder + beams * steps * step))

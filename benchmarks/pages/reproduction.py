@@ -165,7 +165,7 @@ def reproduction_page(
     """The page as Markdown."""
     parts = [_HEAD, answer(networks), _score_section(networks, summary), _claims(networks), _runs(networks)]
     parts += [_curves(drawn), _starts(networks), _absent(), _data_section(counted)]
-    if speed is not None:
+    if speed is not None and all("operations" in own for own in speed["datasets"].values()):
         parts.append(speed_section(speed))
     parts += [_label_graphs(), _figures()]
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"

@@ -114,13 +114,18 @@ class Seq2Seq:
             make: Any = self.embedding or (lambda width: PlainEmbedding(X, width))
             self.network_ = _Network(make(self.width), self.width, self.n_labels_, self.dropout)
 
-            def validate() -> float:
-                return example_f1(valid_Y, self.predict(valid_rows))
-
             self.history_ = train(
-                self.network_, lambda index: self._loss(X, sequences, index), validate, X.lengths(), self
+                self.network_,
+                lambda index: self._loss(X, sequences, index),
+                lambda: self._validation(valid_rows, valid_Y),
+                X.lengths(),
+                self,
             )
         return self
+
+    def _validation(self, X: NodeRows, Y: np.ndarray) -> float:
+        """What picks the epoch that is kept."""
+        return example_f1(Y, self.predict(X))
 
     def predict(self, X: NodeRows) -> np.ndarray:
         """Label sets, bool (n, L), of the most probable beam."""

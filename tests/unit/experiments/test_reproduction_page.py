@@ -16,6 +16,7 @@ from lampnet.experiments.result_files import write_json, write_result
 from lampnet.experiments.row_scores import packed
 from pages.paper_tables import systems as published_systems
 from pages.reproduction import Networks, answer, reproduction_page, write_page
+from pages.speed_section import speed_section
 from pages.summary import Summary
 
 MakeResult = Callable[..., dict[str, Any]]
@@ -146,3 +147,22 @@ def test_the_page_and_its_curves_come_from_files_alone(result: MakeResult, netwo
     first = picture.read_bytes()
     write_page(folder, page)
     assert (page.read_text(), picture.read_bytes()) == (text, first)
+
+
+def test_the_speed_table(tmp_path: Path) -> None:
+    own = {
+        "width": 128, "beams": 5, "shortlist": 40, "labels_named": 2.4, "labels_true": 2.38,
+        "training_minutes": {"seq2seq": 3.0, "paper": 2.0, "single": 1.0},
+        "testing_minutes": {"seq2seq": 2.0, "paper": 0.5, "single": 1.0, "single_shortlist": 0.25, "default": 4.0},
+        "operations": {"seq2seq": 10e6, "paper": 100e6, "single": 50e6},
+    }  # fmt: skip
+    speed = {"machine": {"cpu": "Abacus 3", "threads": 1}, "datasets": {"bibtex": own}}
+    section = speed_section(speed)
+    assert "| Bibtex | training | the paper's network | 2.000 | 3.000 | 1.50x | 2.1x |" in section
+    assert "| Bibtex | testing | the same, 40 labels shortlisted | 0.250 | 2.000 | 8.00x |  |" in section
+    assert "| Bibtex | testing | default as shipped | 4.000 | 2.000 | 0.50x |  |" in section
+    assert "| Bibtex | 2.38 | 2.40 | 10.0 | 100.0 | 50.0 | 0.10x |" in section
+    assert "1.50 times as fast as Seq2Seq in training and 4.00 times in testing" in section
+    write_json(tmp_path / "results" / "speed.json", speed)
+    write_page(tmp_path / "results", tmp_path / "reproduction.md")
+    assert "## Speed" in (tmp_path / "reproduction.md").read_text()
