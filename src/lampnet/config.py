@@ -21,6 +21,7 @@ from lampnet.errors import ConfigError, did_you_mean
 BASE_LEARNERS = ("linear", "knn", "forest")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
 BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), BASE_LEARNERS)
+KNOWN_NETWORK_ROWS = 1_000  # fewer rows do not show more than shifts in closed form say
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 
 
@@ -194,8 +195,8 @@ class KnownConfig:
     """How labels are predicted where others are known; prediction with nothing known does not depend on it."""
 
     #: "messages" trains networks on known labels and keeps them where they are better on held-out rows, "shifts" does
-    #: with shifts in closed form, "none" leaves known labels out
-    method: Literal["messages", "shifts", "none"] = "messages"
+    #: with shifts in closed form, "none" leaves known labels out; "auto" trains networks from 1,000 rows on
+    method: Literal["auto", "messages", "shifts", "none"] = "auto"
     #: networks, each of which leaves out another fold of the rows
     members: int = 3
     width: int = 64
@@ -203,11 +204,11 @@ class KnownConfig:
     steps: int = 2
     dropout: float = 0.3
     #: labels of a row that exchange messages: those known to be true, then the most promising; 0 means all
-    shortlist: int = 64
+    shortlist: int = 60
     batch_size: int = 64
     learning_rate: float = 1e-3
     #: about so many steps of training per network (2 to 40 passes over the rows)
-    train_steps: int = 600
+    train_steps: int = 500
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "members", "width", "heads", "steps", "batch_size", "train_steps")
@@ -273,7 +274,11 @@ class Config:
             steps = max(1, -(-n_learned // training.batch_size))
             wanted = 500 if training.folds > 1 else 800
             training = dataclasses.replace(training, epochs=min(40, max(3, -(-wanted // steps))))
-        return dataclasses.replace(self, model=model, training=training)
+        known = self.known
+        if known.method == "auto":
+            enough = n_rows >= KNOWN_NETWORK_ROWS
+            known = dataclasses.replace(known, method="messages" if enough else "shifts")
+        return dataclasses.replace(self, model=model, training=training, known=known)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `config.json`."""
@@ -376,6 +381,7 @@ PRESETS: dict[str, Config] = {
         preset_name="quick",
         model=ModelConfig(network=False, base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0),
+        known=KnownConfig(method="shifts"),
     ),
     "paper": Config(
         preset_name="paper",
@@ -414,5 +420,6 @@ PRESETS: dict[str, Config] = {
             patience=10,
             start="random",
         ),
+        known=KnownConfig(method="shifts"),
     ),
 }

@@ -19,6 +19,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
 from lampnet.data.from_arrays import as_dataset, row_count, row_numbers
 from lampnet.data.kinds import kind_of
+from lampnet.data.known_labels import States, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
@@ -235,26 +236,61 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = self._dataset(X).rows  # first: it checks that the model is fitted
         return self.model_.logits(rows)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class per row."""
+    def predict_proba(self, X: Any, known: Any = None) -> np.ndarray:
+        """Probabilities (n, L), in the order of `classes_`; rows sum to one only where y had one class per row.
+
+        Parameters
+        ----------
+        X : the rows, as for `fit`
+        known : what is known of their labels: an array (n, L) of 1 (true), 0 (false) and NaN (unknown), a sparse
+            matrix whose absent entries are unknown, or for each row a dict {label: bool} or a list of true labels.
+            Known labels come back as 1 and 0; the others are predicted from the input and from them.
+        """
+        logits = self.model_logits(X)  # first: it checks that the model is fitted
+        return self._proba(logits, self._states(known, len(logits)))
+
+    def _states(self, known: Any, n_rows: int) -> States | None:
+        """Known labels as states; None where nothing is known."""
+        if known is None:
+            return None
+        self.model_.given_known()
+        return read_known(known, self.classes_.tolist(), n_rows, one_class=self.y_form_.single)
+
+    def _proba(self, logits: np.ndarray, states: States | None) -> np.ndarray:
         from scipy.special import expit, softmax
 
-        logits = np.asarray(self.model_logits(X), dtype=np.float64)
+        if states is not None:
+            if self.y_form_.single:  # classes exclude each other: what is refused leaves its share to the rest
+                logits = np.where(states < 0, -np.inf, logits)
+            else:
+                return np.asarray(self.model_.proba_given(logits, states), dtype=np.float64)
+        logits = np.asarray(logits, dtype=np.float64)
         proba: np.ndarray = softmax(logits, axis=1) if self.y_form_.single else expit(logits)
         return proba
 
-    def predict(self, X: Any) -> Any:
-        """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,)."""
+    def _decided(self, X: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities and label sets, (n, L) each."""
+        rule, logits = self._rule(), self.model_logits(X)
+        states = self._states(known, len(logits))
+        proba = self._proba(logits, states)
+        chosen = rule.apply(proba) if self.y_form_.single else self.model_.decided(self.metric, proba, states)
+        return proba, chosen
+
+    def predict(self, X: Any, known: Any = None) -> Any:
+        """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,).
+
+        known  what is known of the labels, as in `predict_proba`; cut-offs are those for so many known labels
+        """
         check_is_fitted(self, "model_")
+        proba, chosen = self._decided(X, known)
         if self.y_form_.single:
-            return self.classes_[self.model_logits(X).argmax(axis=1)]
-        chosen = self._rule().apply(self.predict_proba(X))
+            return self.classes_[proba.argmax(axis=1)]
         return sparse.csr_matrix(chosen, dtype=np.int64) if self.y_form_.sparse else chosen.astype(np.int64)
 
-    def predict_labels(self, X: Any) -> list[list[Any]]:
-        """The predicted labels of each row, most probable first."""
-        proba = self.predict_proba(X)
-        chosen = self._rule().apply(proba)
+    def predict_labels(self, X: Any, known: Any = None) -> list[list[Any]]:
+        """The labels of each row, known and predicted ones, most probable first; `known` as in `predict_proba`."""
+        check_is_fitted(self, "model_")
+        proba, chosen = self._decided(X, known)
         names = self.classes_.tolist()
         order = np.argsort(-proba, axis=1, kind="stable")
         return [[names[j] for j in ranked if row[j]] for row, ranked in zip(chosen, order, strict=True)]

@@ -171,3 +171,14 @@ def score_table(title: str, scores: dict[str, Any]) -> Table:
         at, best = scores["thresholds"][metric], scores["best"][metric]
         table.add_row(metric.replace("_", " "), f"{score:.4f}", f"{at:g}", f"{best:.4f}", scores["decisions"][metric])
     return table
+
+
+def known_table(scores: list[dict[str, Any]]) -> Table:
+    """How well unknown labels are predicted where others are known."""
+    table = Table(title="labels that were not revealed, given the others", title_justify="left")
+    for heading in ("revealed", "rows", "map", "map without", "example f1", "example f1 without"):
+        table.add_column(heading, justify="left" if heading == "revealed" else "right")
+    for found in scores:
+        values = (found[name] for name in ("map", "map_without", "example_f1", "example_f1_without"))
+        table.add_row(found["regime"], str(found["rows"]), *("-" if v is None else f"{v:.4f}" for v in values))
+    return table

@@ -33,20 +33,35 @@ def command(
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
+    known: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--known",
+            metavar="REGIME",
+            help="Also score with labels revealed, at random: positives:1, positives:3, share:25, ...; several times.",
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option("--seed", help="Of the labels that --known reveals.")] = 0,
 ) -> None:
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
+    from lampnet.evaluation.known_regimes import Regime
     from lampnet.evaluation.scores import all_scores
+    from lampnet.inference.known_labels import scores_given_known
+    from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import as_trained, match_rows
     from lampnet.persistence.model_folder import load_model
     from lampnet.readers.sources import Source
     from lampnet.runtime import distributed
 
+    regimes = [Regime.read(text) for text in known or []]
     fitted = load_model(model)
+    if regimes:
+        fitted.given_known()  # a model that cannot take known labels says so before anything is read
     source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
-    known = fitted.metadata.get("source")
-    if isinstance(known, dict) and (data is None or known.get("data") == source.to_json()["data"]):
+    described = fitted.metadata.get("source")
+    if isinstance(described, dict) and (data is None or described.get("data") == source.to_json()["data"]):
         try:
-            trained_on = Source(**known, root=data_root)
+            trained_on = Source(**described, root=data_root)
         except TypeError:
             raise DataError(f"{model} does not state what it was trained on; give the data") from None
         source = replace(
@@ -59,14 +74,16 @@ def command(
         raise DataError(f"{model} does not state what it was trained on; give the data after the model's folder")
     part = as_trained(fitted, source).part(split, fitted.config.training.seed, options.log)
     rows = match_rows(fitted, part)
-    split = _part_of_training(known, source) or split
+    split = _part_of_training(described, source) or split
     if rows.labels is None:
         raise DataError(f"{source.data}: the rows have no labels, so there is nothing to compare with")
     with distributed.joined() as team:  # several processes share the rows; the first one prints
-        truth, proba = rows.indicator(), fitted.proba(rows.rows, rows.row_edges)
+        truth, logits = rows.indicator(), fitted.logits(rows.rows, rows.row_edges)
     if not team.leads:
         return
-    scores = all_scores(truth, proba, fitted.decisions)
+    scores = all_scores(truth, probabilities(logits), fitted.decisions)
+    if regimes:
+        scores["known"] = [scores_given_known(fitted, regime, truth, logits, seed) for regime in regimes]
     if split != "test":
         options.log(
             f"lampnet: warning: the model may have been trained on the {split} rows, so the scores are too good; "
@@ -78,13 +95,15 @@ def command(
         return
     from rich.console import Console
 
-    from lampnet.cli.display import score_table
+    from lampnet.cli.display import known_table, score_table
 
     console = Console(soft_wrap=True)
     console.print(score_table(f"{rows.name}, {split}: {len(rows)} rows, {len(rows.label_names)} labels", scores))
     ranking = scores["ranking"]
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
     console.print("without a decision rule: " + ", ".join(shown), markup=False)
+    if regimes:
+        console.print(known_table(scores["known"]))
 
 
 def _part_of_training(known: Any, source: Source) -> str | None:

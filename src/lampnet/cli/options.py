@@ -37,6 +37,10 @@ TextColumn = Annotated[str | None, typer.Option("--text-column", help="Tables: t
 LabelColumns = Annotated[
     str | None, typer.Option("--label-columns", metavar="NAME,...", help="Tables: the column(s) with the labels.")
 ]
+KnownColumn = Annotated[
+    str | None,
+    typer.Option("--known-column", metavar="NAME", help="Tables: the column with labels known to be true."),
+]
 OnBadRow = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
 ]
@@ -94,6 +98,7 @@ def source_of(
     text_column: str | None = None,
     label_columns: str | None = None,
     on_bad_row: str = "error",
+    known_column: str | None = None,
 ) -> Source:
     """The data that these options name."""
     from lampnet.readers.sources import DEFAULT, Source
@@ -105,6 +110,8 @@ def source_of(
         roles["text"] = text_column
     if label_columns is not None:
         roles["labels"] = label_columns
+    if known_column is not None:
+        roles["known"] = known_column
     return Source(data=data or DEFAULT, root=root, labels=labels, columns=roles, on_bad_row=on_bad_row)
 
 

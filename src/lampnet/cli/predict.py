@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from lampnet.data.dataset import Dataset
-    from lampnet.evaluation.rules import Rule
     from lampnet.inference.predictor import FittedModel
 
 NEXT_LABELS = 5
@@ -52,10 +51,14 @@ def command(
     data_root: options.DataRoot = None,
     columns: options.Columns = None,
     text_column: options.TextColumn = None,
+    known_column: options.KnownColumn = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
 ) -> None:
-    """Predict label sets, one line {"id", "labels", "scores"} per row: scores of its labels and the next five."""
+    """Predict label sets, one line {"id", "labels", "scores"} per row: scores of its labels and the next five.
+
+    Labels that a row is known to have, or not to have, are taken from its "known" in JSON lines, or --known-column.
+    """
     from lampnet.evaluation.metrics import METRICS
     from lampnet.inference.match_schema import as_trained
     from lampnet.persistence.model_folder import load_model
@@ -66,7 +69,7 @@ def command(
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     if resume and out is None:
         raise ConfigError("--resume needs --out FILE: only a file can be continued")
-    source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row)
+    source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row, known_column)
     if out is not None and not source.named:
         _check_apart(Path(rows), out)
     with distributed.joined() as team:
@@ -81,7 +84,7 @@ def command(
         empty = 0
         with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
             for chunk in chain(first, stream):
-                lines, unknown = _predicted(fitted, chunk, fitted.decisions.best[metric], done)
+                lines, unknown = _predicted(fitted, chunk, metric, done)
                 sink.writelines(lines)
                 sink.flush()  # whatever happens next, these rows are kept
                 done, empty = done + len(chunk), empty + unknown
@@ -90,16 +93,18 @@ def command(
         options.log(f"lampnet: warning: {empty} row(s) {priors}")
 
 
-def _predicted(model: FittedModel, chunk: Dataset, rule: Rule, first: int) -> tuple[Iterator[str], int]:
+def _predicted(model: FittedModel, chunk: Dataset, metric: str, first: int) -> tuple[Iterator[str], int]:
     """The lines of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
-    from lampnet.inference.match_schema import match_rows
+    from lampnet.inference.logits import probabilities
+    from lampnet.inference.match_schema import known_states, match_rows
 
     chunk = match_rows(model, options.without_labels(chunk))
     encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
     empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
-    proba = model.proba_of(model.views(encoded))
+    logits, states = model.logits_of(model.views(encoded)), known_states(model, chunk)
+    proba = probabilities(logits) if states is None else model.proba_given(logits, states)
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
-    return _lines(ids, model.label_names, proba, rule.apply(proba)), empty
+    return _lines(ids, model.label_names, proba, model.decided(metric, proba, states)), empty
 
 
 def _check_apart(rows: Path, out: Path) -> None:

@@ -26,6 +26,8 @@ from scipy import sparse
 from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.errors import DataError
 
+#: what a data set has one of for each row, where it has it at all
+BY_ROW = ("ids", "groups", "row_edges", "known")
 KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
 
 
@@ -70,6 +72,7 @@ class Dataset:
     ids: tuple[str, ...] | None = None  # a name for each row, where the file has one
     groups: tuple[str, ...] | None = None  # a split key for each row (DNA: the chromosome), where there is one
     row_edges: Sequence[np.ndarray] | None = None  # a known feature graph: n int arrays (E, 2) of node pairs
+    known: Sequence[Any] | None = None  # labels known before predicting: n dicts {label: bool}, lists of labels or None
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -80,7 +83,8 @@ class Dataset:
                 f"{self.name}: {n} rows and {len(self.label_names)} label names came with a label "
                 f"matrix of shape {self.labels.shape}; it must have one row per row and one column per label"
             )
-        for what, values in (("ids", self.ids), ("groups", self.groups), ("row_edges", self.row_edges)):
+        for what in BY_ROW:
+            values = getattr(self, what)
             if values is not None and len(values) != n:
                 raise DataError(f"{self.name}: {n} rows came with {len(values)} {what}; give one per row")
         if (twice := repeated(self.label_names)) is not None:
@@ -112,8 +116,7 @@ class Dataset:
 
         rows = [self.rows[i] for i in index] if isinstance(self.rows, (list, tuple)) else self.rows[index]
         labels = None if self.labels is None else self.labels[index]
-        by_row = {"ids": pick(self.ids), "groups": pick(self.groups), "row_edges": pick(self.row_edges)}
-        return replace(self, rows=rows, labels=labels, **by_row)
+        return replace(self, rows=rows, labels=labels, **{name: pick(getattr(self, name)) for name in BY_ROW})
 
     @classmethod
     def joined(cls, parts: Sequence[Dataset]) -> Dataset:
@@ -131,7 +134,7 @@ class Dataset:
 
         rows = _rows_joined([part.rows for part in parts])
         labels = None if first.labels is None else sparse.csr_matrix(sparse.vstack([part.labels for part in parts]))
-        by_row = {name: chained(name) for name in ("ids", "groups", "row_edges")}
+        by_row = {name: chained(name) for name in BY_ROW}
         return replace(first, rows=rows, labels=labels, **by_row)
 
     def indicator(self) -> np.ndarray:

@@ -194,6 +194,7 @@ def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None
     now = _flat(known.config(graph if graph in ("tree", "given") else "cooccurrence", settings).to_json())
     then = _flat(result["config"])
     ignored = {f"training.{name}" for name in _OF_THE_RUN}
+    ignored |= {name for name in now if name.startswith("known.")}  # of predictions from known labels only
     return sorted(name for name in now.keys() | then.keys() if name not in ignored and now.get(name) != then.get(name))
 
 

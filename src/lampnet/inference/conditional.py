@@ -34,12 +34,14 @@ class Conditional:
     dependence    closed-form shifts
     shift_weight  (C,) what each counts
     members       networks whose mean corrects the shifted logits; none where that is no better
+    correction    the share of their correction that counts
     decisions     for few and for many known labels, chosen on held-out rows
     """
 
     dependence: LabelDependence
     shift_weight: np.ndarray
     members: list[LabelStates] = field(default_factory=list)
+    correction: float = 1.0
     decisions: dict[str, Decisions] = field(default_factory=dict)
 
     def logits(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
@@ -54,18 +56,24 @@ class Conditional:
     def free_logits(self, logits_BL: np.ndarray, states_BL: States) -> np.ndarray:
         """As `logits` for one batch, but what is known does not decide a label's own logit."""
         shifts_BLC = self.dependence.shifts(logits_BL, states_BL)
+        shifted_BL = np.asarray(logits_BL + shifts_BLC @ self.shift_weight, dtype=np.float32)
         if not self.members:
-            return np.asarray(logits_BL + shifts_BLC @ self.shift_weight, dtype=np.float32)
+            return shifted_BL
         given = (torch.from_numpy(np.ascontiguousarray(logits_BL)), torch.from_numpy(shifts_BLC))
         states = torch.from_numpy(states_BL.astype(np.int64))
         with torch.inference_mode():
-            mean = torch.stack([network(*given, states)[0] for network in self.members]).mean(0)
-        return np.asarray(mean.numpy())
+            corrected_BL = torch.stack([network(*given, states)[0] for network in self.members]).mean(0).numpy()
+        return blended(shifted_BL, corrected_BL, self.correction)
 
     def proba(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) probabilities; exactly 1 and 0 where a label is known."""
         proba = expit(self.logits(logits_nL, states_nL))
         return np.asarray(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE), dtype=np.float32)
+
+
+def blended(shifted: np.ndarray, corrected: np.ndarray, share: float) -> np.ndarray:
+    """Shifted logits with this share of the networks' correction."""
+    return np.asarray(shifted + np.float32(share) * (corrected - shifted), dtype=np.float32)
 
 
 def regime_of(states_nL: States) -> np.ndarray:
@@ -77,7 +85,8 @@ def regime_of(states_nL: States) -> np.ndarray:
 def decide(rules: dict[str, Rule], proba_nL: np.ndarray, states_nL: States) -> np.ndarray:
     """Label sets, bool (n, L): known labels as they are, the others by the rule of the row's regime.
 
-    A rule sees unknown labels only: a known one has the probability 0 there.
+    A rule sees unknown labels only: a known one has the probability 0 there. A regime without a rule of its own is
+    decided as rows about which nothing is known.
     """
     chosen = np.zeros(proba_nL.shape, dtype=bool)
     unknown = states_nL == UNKNOWN
@@ -85,5 +94,5 @@ def decide(rules: dict[str, Rule], proba_nL: np.ndarray, states_nL: States) -> n
     regimes = regime_of(states_nL)
     for regime in np.unique(regimes):
         rows = regimes == regime
-        chosen[rows] = rules[str(regime)].apply(free[rows])
+        chosen[rows] = rules.get(str(regime), rules["nothing"]).apply(free[rows])
     return np.where(unknown, chosen, states_nL == TRUE)

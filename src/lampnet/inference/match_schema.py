@@ -10,7 +10,9 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
+from lampnet.data.known_labels import States, read_known
 from lampnet.data.schema import align
+from lampnet.errors import DataError
 from lampnet.inference.predictor import FittedModel
 from lampnet.readers.sources import Source
 from lampnet.readers.trained_columns import KnownColumns
@@ -61,6 +63,16 @@ def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:
                 stacklevel=2,
             )
     return model.check(aligned)
+
+
+def known_states(model: FittedModel, data: Dataset) -> States | None:
+    """What the rows say of their labels beforehand; None where no row says anything."""
+    if data.known is None:
+        return None
+    try:
+        return read_known(data.known, model.label_names, len(data))
+    except DataError as fault:
+        raise DataError(f"{data.name}: {fault}") from None
 
 
 def _as_kind(data: Dataset, kind: str) -> Dataset:

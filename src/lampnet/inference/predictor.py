@@ -19,10 +19,12 @@ from scipy import sparse
 from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
+from lampnet.data.known_labels import States
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.choose_rules import Decisions
+from lampnet.inference.conditional import Conditional, decide
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.logits import logits_of_views, probabilities, with_priors_for_empty_rows
 from lampnet.model.ensemble import Ensemble
@@ -49,6 +51,7 @@ class FittedModel:
     precision     "float32", or "int8" for 8-bit products
     network_weight  the share of the folds in which the network beat the stack; the stack counts for the rest.
                   At 0 a network may be there all the same, for explanations of its messages
+    conditional   predicts where some labels are known; None for a model that cannot take known labels
     """
 
     config: Config
@@ -64,6 +67,7 @@ class FittedModel:
     valid_proba: np.ndarray | None = None
     precision: str = "float32"
     network_weight: float = 1.0
+    conditional: Conditional | None = None
 
     def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
         """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
@@ -93,6 +97,27 @@ class FittedModel:
     def proba_of(self, views: Sequence[Examples]) -> np.ndarray:
         """`proba` of rows that are encoded already."""
         return probabilities(self.logits_of(views))
+
+    def given_known(self) -> Conditional:
+        """What predicts where some labels are known."""
+        if self.conditional is None:
+            raise ConfigError(
+                "this model cannot take known labels: it was trained with known.method=none, by an older lampnet, or "
+                "from too few rows; train it again"
+            )
+        return self.conditional
+
+    def proba_given(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
+        """(n, L) probabilities of rows with these logits, given what is known of their labels."""
+        return self.given_known().proba(logits_nL, states_nL)
+
+    def decided(self, metric: str, proba_nL: np.ndarray, states_nL: States | None = None) -> np.ndarray:
+        """Label sets, bool (n, L), by the rules that were best for this metric on held-out rows."""
+        rule = self.decisions.best[metric]
+        if states_nL is None or self.conditional is None or not states_nL.any():
+            return rule.apply(proba_nL)
+        rules = {name: decisions.best[metric] for name, decisions in self.conditional.decisions.items()}
+        return decide({"nothing": rule} | rules, proba_nL, states_nL)
 
     def output(self, examples: Examples, rows: np.ndarray) -> Output:
         """Every stage's logits and all attention weights of a few rows, in one batch."""

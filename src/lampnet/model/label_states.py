@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding as look_up
 
-from lampnet.config import ModelConfig
+from lampnet.config import KnownConfig, ModelConfig
 from lampnet.model.kernels.self_loops import SelfLoopMessagePassing
 from lampnet.model.label_graph import LabelGraph
 from lampnet.model.lamp import MessagePassing
@@ -82,3 +82,16 @@ class LabelStates(nn.Module):
         promising_BL = torch.where(states_BL < 0, logits_BL, initial_BL).detach()
         ranked_BL = promising_BL.masked_fill(states_BL > 0, torch.inf)
         return ranked_BL.topk(self.config.shortlist, dim=1, sorted=False).indices.sort(dim=1).values
+
+
+def build_label_states(known: KnownConfig, graph: LabelGraph, n_shifts: int) -> LabelStates:
+    """An untrained network from torch's current random state."""
+    config = ModelConfig(
+        width=known.width,
+        heads=known.heads,
+        steps=known.steps,
+        dropout=known.dropout,
+        shortlist=known.shortlist,
+        base_learners=(),
+    )
+    return LabelStates(config, graph, n_shifts)

@@ -1,12 +1,6 @@
 """A model is a folder: safetensors, JSON and a model card. Loading executes nothing.
 
-======================== ==========================================================================
-model.json               format version, settings, label names, encoder, decisions, metadata, digest
-weights-*.safetensors    all numbers: `network.*`, `encoder.*`, `stack.*`, `graph.*`, `label_priors`
-README.md                the model card, for people
-checkpoints/             what `lampnet train --resume` continues from (written by the training)
-======================== ==========================================================================
-
+======================== ===================================================================
 One rename replaces a model. The weights' file is named by its digest, so the old and the new one lie side by
 side; `model.json` names one of them by that digest, and is renamed last. Whenever a process is killed or the
 power fails, the folder holds the old model or the new one, whole. This needs nothing but the rename of a file,
@@ -20,7 +14,7 @@ import hashlib
 import json
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +31,13 @@ from lampnet.errors import LampnetError, ModelFolderError
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_ensemble
+from lampnet.model.label_states import LabelStates
+from lampnet.persistence.conditional_parts import (
+    check_size,
+    conditional_arrays,
+    conditional_json,
+    restore_conditional,
+)
 from lampnet.persistence.model_card import model_card
 from lampnet.persistence.tensor_file import Entry, arrays_under, encode_arrays, read_arrays, read_header
 from lampnet.runtime.atomic_files import is_temporary, remove_file, replace_files
@@ -137,6 +138,8 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
         graph = sparse.csr_matrix(model.graph)
         graph.sort_indices()
         arrays |= {"graph.offsets": graph.indptr.astype(np.int64), "graph.sources": graph.indices.astype(np.int64)}
+    if model.conditional is not None:
+        arrays |= conditional_arrays(model.conditional)
     arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
     weights = encode_arrays(arrays)
     described = {
@@ -147,6 +150,7 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
         "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
         "decisions": model.decisions.to_json(),
         "network_weight": model.network_weight,
+        "known": None if model.conditional is None else conditional_json(model.conditional),
         "metadata": {key: value for key, value in model.metadata.items() if key not in _OF_THE_FOLDER},
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
     }
@@ -237,6 +241,9 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     weights = folder / weights_name(digest)
     header = read_header(weights)
     _check_size(folder, config, len(names), header)
+    known = data.get("known")
+    if known is not None:
+        check_size(known, config, header)
     arrays = read_arrays(weights, header, digest)
     encoder = _restored(lambda: restore_encoder(kind, config.input, state, arrays_under(arrays, "encoder.")))
     stack = None
@@ -250,6 +257,16 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
         stored = arrays_under(arrays, "network.")
         network.load_state_dict(_weights(folder, network.state_dict(), stored), assign=True)
         network.eval()
+    conditional = None
+    if known is not None:
+
+        def filled(make: Callable[[], LabelStates], stored: Mapping[str, np.ndarray]) -> LabelStates:
+            with torch.device("meta"), _Unfilled():
+                made: LabelStates = _restored(make)
+            made.load_state_dict(_weights(folder, made.state_dict(), stored), assign=True)
+            return made.eval()
+
+        conditional = _restored(lambda: restore_conditional(known, config, graph, len(names), arrays, filled))
     weight = data["network_weight"]
     if not isinstance(weight, float) or not 0 <= weight <= 1 or (weight > 0 and network is None):
         raise ModelFolderError(f"{folder / MODEL}: the weight of the network is damaged")
@@ -270,6 +287,7 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
         metadata=metadata,
         label_priors=priors,
         network_weight=weight,
+        conditional=conditional,
     )
 
 

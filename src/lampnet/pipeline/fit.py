@@ -20,12 +20,14 @@ from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions
 from lampnet.evaluation.gain import Gain, measure_gain
 from lampnet.evaluation.metrics import METRICS, five_metrics
+from lampnet.inference.conditional import Conditional
 from lampnet.inference.logits import probabilities, with_priors_for_empty_rows
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.ensemble import Ensemble
-from lampnet.model.label_graph import label_graph
+from lampnet.model.label_graph import LabelGraph, label_graph
 from lampnet.pipeline.base_learner_files import remove_base_learner_files
 from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log
+from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
 from lampnet.pipeline.members import Member, train_members
 from lampnet.pipeline.plan import Plan, check_training_rows, cross_fitted, mapped, single_split
@@ -224,12 +226,22 @@ class _Fit:
             valid_truth=self.truth,
             valid_proba=chosen.proba,
             network_weight=weight,
+            conditional=self._conditional(chosen.proba),
         )
         model.metadata = {"data": plan.name, "rows": plan.rows} | self._metadata(model, members, gain)
         if plan.refit is not None:
             self.control.log("fitting the base learners again on training and validation rows")
             plan.refit()
         return model
+
+    def _conditional(self, proba: np.ndarray) -> Conditional | None:
+        """What predicts where some labels are known; process 0 learns it for all."""
+        learned = None
+        if distributed.team().leads:
+            truth, logits = known_rows(self.plan, self.truth, proba)
+            graph = LabelGraph(self.config.label_graph, self.graph, len(self.plan.label_names))
+            learned = fit_conditional(truth, logits, self.config, graph, self.control)
+        return distributed.from_leader(learned)
 
     def _metadata(self, model: FittedModel, members: list[Member], gain: Gain | None) -> dict[str, Any]:
         """What the model card states about a run."""

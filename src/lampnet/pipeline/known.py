@@ -7,23 +7,26 @@ for few and for many known labels, are decided on held-out rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from lampnet.base_learners.label_dependence import SHIFTS, cross_fit_dependence
-from lampnet.config import Config, KnownConfig, ModelConfig, TrainingConfig
+from lampnet.config import Config, TrainingConfig
 from lampnet.data.known_labels import UNKNOWN, States
 from lampnet.data.splits import fold_numbers
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.known_regimes import Regime, mean_row_precision, reveal, unrevealed
-from lampnet.inference.conditional import Conditional
+from lampnet.inference.conditional import BATCH_ROWS, Conditional, blended
 from lampnet.model.build import member_seed
 from lampnet.model.label_graph import LabelGraph
-from lampnet.model.label_states import LabelStates
+from lampnet.model.label_states import LabelStates, build_label_states
+from lampnet.pipeline.control import Control
+from lampnet.pipeline.members import cores
+from lampnet.pipeline.plan import Plan
 from lampnet.runtime.torch_state import seeded
 from lampnet.training.known_masks import draw_known
 from lampnet.training.known_trainer import LabelledLogits, train_label_states
@@ -31,62 +34,81 @@ from lampnet.training.known_trainer import LabelledLogits, train_label_states
 FOLDS = 5
 #: rows that the network learns from, and rows that weights and decisions are chosen on
 MOST_ROWS, CHOICE_ROWS = 20_000, 4_000
-#: by how much messages must raise the mean average precision of held-out rows to be kept
-LEAST_GAIN = 0.0
+#: shares of the networks' correction that are tried on held-out rows
+CORRECTIONS = (0.0, 0.5, 1.0)
+LEAST_PROBA = 1e-5
 #: what is revealed of held-out rows to choose the decisions
 FEW = (Regime("positives", 1), Regime("positives", 2), Regime("positives", 3))
 MANY = (Regime("share", 25), Regime("share", 50), Regime("share", 75))
-AfterStep = Callable[[], None]
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Revealed labels of held-out rows, and what the candidates say about the rest."""
+    """Revealed labels of held-out rows, and what the candidates say about the rest.
 
-    rows: np.ndarray
+    truth      labels that were not revealed, the others NaN
+    shifted    logits after the shifts in closed form
+    corrected  and after the networks' messages
+    """
+
+    truth: np.ndarray
     states: States
     shifted: np.ndarray
-    corrected: np.ndarray | None
+    corrected: np.ndarray
+
+    def said(self, correction: float) -> np.ndarray:
+        return blended(self.shifted, self.corrected, correction)
+
+
+def known_rows(plan: Plan, truth: np.ndarray, proba: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels and out-of-fold logits of the rows to learn from.
+
+    truth, proba  of the held-out rows. Where these are validation rows, training rows join them with the stacked
+                  logits of the base learners, which are out-of-fold too.
+    """
+    logits = logit(np.clip(proba, LEAST_PROBA, 1 - LEAST_PROBA)).astype(np.float32)
+    if len(plan.folds) > 1 or plan.stack is None:
+        return truth, logits
+    fold = plan.folds[0]
+    n = len(fold.train) // len(fold.valid)  # the other view of a row has the same labels and base logits
+    some = np.unique(np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.int64))
+    assert fold.train.weights is not None
+    stacked = fold.train.weights.stacked(np.asarray(fold.train.base_logits[some]))
+    return np.concatenate([fold.train.truth(some).numpy(), truth]), np.concatenate([stacked, logits])
 
 
 def fit_conditional(
-    Y_nL: np.ndarray,
-    logits_nL: np.ndarray,
-    config: Config,
-    graph: LabelGraph,
-    log: Callable[[str], None],
-    after_step: AfterStep = lambda: None,
+    Y_nL: np.ndarray, logits_nL: np.ndarray, config: Config, graph: LabelGraph, control: Control
 ) -> Conditional | None:
     """What the model predicts with where labels are known; None where there is nothing to learn it from.
 
-    Y_nL       labels of the held-out rows, NaN where unknown
+    Y_nL       labels of labelled rows, NaN where unknown
     logits_nL  the model's out-of-fold logits of these rows
     """
     n, L = Y_nL.shape
     if config.known.method == "none" or n < 2 * FOLDS or L < 2:
         return None
+    control.phase(0.0, "what known labels say about the others")
     seed = config.training.seed
-    logits_nL = np.ascontiguousarray(np.clip(logits_nL, -12, 12), dtype=np.float32)
+    logits_nL = np.ascontiguousarray(logits_nL, dtype=np.float32)
     fold_n = fold_numbers(n, FOLDS, seed)
     dependence = cross_fit_dependence(Y_nL, logits_nL, fold_n)
     data = LabelledLogits(Y_nL, logits_nL, fold_n, dependence)
     weight = fit_shift_weight(data, seed)
     members: list[LabelStates] = []
     if config.known.method == "messages":
-        log(f"training {config.known.members} networks on known labels")
-        members = [_member(data, config, graph, weight, number, after_step) for number in range(config.known.members)]
+        members = _Members(data, config, graph, weight, control).trained()
     few, many = (_held_out(data, regimes, weight, members, seed) for regimes in (FEW, MANY))
-    if members and _gain(Y_nL, [few, many]) <= LEAST_GAIN:
-        members = []
+    correction = _best_correction([few, many]) if members else 0.0
+    if members:
+        control.log(f"known labels: {correction:.0%} of the networks' correction counts")
     decisions = {}
     for name, revealed in (("few", few), ("many", many)):
-        said = revealed.corrected if members and revealed.corrected is not None else revealed.shifted
-        truth = unrevealed(Y_nL[revealed.rows], revealed.states)
-        proba = np.where(revealed.states == UNKNOWN, expit(said), 0.0)
-        if not len(truth) or np.isnan(truth).all():
-            return None
-        decisions[name] = choose_decisions(truth, proba.astype(np.float32), seed=seed)
-    return Conditional(dependence.whole, weight, members, decisions)
+        if not (revealed.truth == 1).any():  # rows with one label each have none left to predict
+            continue
+        proba = np.where(revealed.states == UNKNOWN, expit(revealed.said(correction)), 0.0)
+        decisions[name] = choose_decisions(revealed.truth, proba.astype(np.float32), seed=seed)
+    return Conditional(dependence.whole, weight, members if correction else [], correction, decisions)
 
 
 def fit_shift_weight(data: LabelledLogits, seed: int) -> np.ndarray:
@@ -109,33 +131,49 @@ def fit_shift_weight(data: LabelledLogits, seed: int) -> np.ndarray:
     return np.clip(weight, 0.0, 2.0).astype(np.float32)
 
 
-def _member(
-    data: LabelledLogits, config: Config, graph: LabelGraph, weight: np.ndarray, number: int, after_step: AfterStep
-) -> LabelStates:
-    """One network, trained on all folds but its own."""
-    known = config.known
-    rows = np.flatnonzero(data.fold_n != number % FOLDS)
-    seed = member_seed(config.training.seed, number)
-    if len(rows) > MOST_ROWS:
-        rows = np.sort(np.random.default_rng(seed).permutation(rows)[:MOST_ROWS])
-    with seeded(seed):
-        network = label_states(known, graph)
-    with torch.no_grad():
-        network.shift_weight.copy_(torch.from_numpy(weight))
-    return train_label_states(network, data, rows, known_training(config, len(rows), seed), after_step)
+class _Members:
+    """The networks on known labels, trained side by side on the processor's cores."""
 
+    def __init__(
+        self, data: LabelledLogits, config: Config, graph: LabelGraph, weight: np.ndarray, control: Control
+    ) -> None:
+        self.data, self.config, self.graph, self.weight, self.control = data, config, graph, weight, control
+        self.steps = [0] * config.known.members
 
-def label_states(known: KnownConfig, graph: LabelGraph) -> LabelStates:
-    """An untrained network."""
-    model = ModelConfig(
-        width=known.width,
-        heads=known.heads,
-        steps=known.steps,
-        dropout=known.dropout,
-        shortlist=known.shortlist,
-        base_learners=(),
-    )
-    return LabelStates(model, graph, len(SHIFTS))
+    def trained(self) -> list[LabelStates]:
+        """All networks, or none where the time is up or a signal came."""
+        numbers = range(self.config.known.members)
+        workers = cores(self.config.training.threads, len(numbers))
+        with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+            futures = [pool.submit(self._train, number) for number in numbers]
+            try:
+                made = [future.result() for future in futures]
+            except BaseException:
+                self.control.received.append(0)  # the others end at their next step
+                raise
+        networks = [network for network in made if network is not None]
+        return networks if len(networks) == len(made) else []
+
+    def _train(self, number: int) -> LabelStates | None:
+        """One network, trained on all folds but its own; None where it was asked to end."""
+        known = self.config.known
+        rows = np.flatnonzero(self.data.fold_n != number)
+        seed = member_seed(self.config.training.seed, number)
+        if len(rows) > MOST_ROWS:
+            rows = np.sort(np.random.default_rng(seed).permutation(rows)[:MOST_ROWS])
+        with seeded(seed):
+            network = build_label_states(known, self.graph, len(SHIFTS))
+        with torch.no_grad():
+            network.shift_weight.copy_(torch.from_numpy(self.weight))
+        training = known_training(self.config, len(rows), seed)
+        total = training.epochs * -(-len(rows) // training.batch_size) * known.members
+
+        def goes_on() -> bool:
+            self.steps[number] += 1
+            self.control.phase(sum(self.steps) / total, "networks on known labels")
+            return not self.control.received and self.control.budget.left() > 0
+
+        return train_label_states(network, self.data, rows, training, goes_on)
 
 
 def known_training(config: Config, n_rows: int, seed: int) -> TrainingConfig:
@@ -155,33 +193,31 @@ def _held_out(
     random = np.random.default_rng(seed + 1)
     fold_n = data.fold_n
     free = np.flatnonzero(fold_n < len(members)) if members else np.arange(len(fold_n))
-    rows = np.sort(random.permutation(free)[:CHOICE_ROWS])
+    sample = np.sort(random.permutation(free)[:CHOICE_ROWS])
     parts: list[tuple[np.ndarray, States]] = []
     for number, regime in enumerate(regimes):
-        own = rows[number :: len(regimes)]
+        own = sample[number :: len(regimes)]
         states, counts = reveal(data.Y_nL[own], regime, seed + 2)
         parts.append((own[counts], states[counts]))
     rows, states = (np.concatenate(same) for same in zip(*parts, strict=True))
-    logits, shifts, torch_states = data.given(rows, states)
-    shifted = (logits + shifts @ torch.from_numpy(weight)).numpy()
-    corrected = None
-    if members:
-        corrected = shifted.copy()
-        with torch.inference_mode():
-            for number, network in enumerate(members):
-                own = np.flatnonzero(fold_n[rows] == number)
-                for first in range(0, len(own), 64):
-                    some = torch.from_numpy(own[first : first + 64])
-                    final, _ = network(logits[some], shifts[some], torch_states[some])
-                    corrected[some.numpy()] = final.numpy()
-    return HeldOut(rows, states, shifted, corrected)
+    shifted = np.empty(states.shape, dtype=np.float32)
+    corrected = np.empty_like(shifted)
+    with torch.inference_mode():
+        for number in range(len(members)) if members else (0,):
+            own = np.flatnonzero(fold_n[rows] == number) if members else np.arange(len(rows))
+            for first in range(0, len(own), BATCH_ROWS):
+                some = own[first : first + BATCH_ROWS]
+                logits, shifts, torch_states = data.given(rows[some], states[some])
+                shifted[some] = (logits + shifts @ torch.from_numpy(weight)).numpy()
+                if members:
+                    corrected[some] = members[number](logits, shifts, torch_states)[0].numpy()
+    return HeldOut(unrevealed(data.Y_nL[rows], states), states, shifted, corrected if members else shifted)
 
 
-def _gain(Y_nL: np.ndarray, held_out: list[HeldOut]) -> float:
-    """How much messages raise the mean average precision of labels that were not revealed."""
-    gains = []
-    for part in held_out:
-        assert part.corrected is not None
-        truth = unrevealed(Y_nL[part.rows], part.states)
-        gains.append(mean_row_precision(truth, part.corrected) - mean_row_precision(truth, part.shifted))
-    return float(np.nanmean(gains)) if gains else 0.0
+def _best_correction(held_out: list[HeldOut]) -> float:
+    """The share of the networks' correction with the best mean average precision of labels that were not revealed."""
+    scores = []
+    for share in CORRECTIONS:
+        found = [mean_row_precision(part.truth, part.said(share)) for part in held_out]
+        scores.append(float(np.nansum(found)))
+    return CORRECTIONS[int(np.argmax(scores))]

@@ -62,7 +62,7 @@ def train_members(
     """
     work = _Members(plan, config, graph, control)
     numbers = list(range(len(plan.folds)))
-    workers = _workers(config.training.threads, len(numbers))
+    workers = cores(config.training.threads, len(numbers))
     rounds = -(-len(numbers) // workers)
     budget = seconds / rounds
     members = work.side_by_side(numbers[:workers], workers, budget)
@@ -81,7 +81,7 @@ def _promising(members: list[Member]) -> bool:
     return not gains or float(np.mean(gains)) > 0
 
 
-def _workers(asked: int, members: int) -> int:
+def cores(asked: int, members: int) -> int:
     """How many members are trained at once: one per core, or per thread that was asked for."""
     if distributed.team().size > 1:
         return 1

@@ -12,7 +12,7 @@ import numpy as np
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
-ROLES = ("text", "smiles", "dna", "image", "labels", "features", "categories", "id", "separator")
+ROLES = ("text", "smiles", "dna", "image", "labels", "features", "categories", "id", "separator", "known")
 INPUT_ROLES = ("text", "smiles", "dna", "image")
 _LABEL_NAMES = {"labels", "label", "tags", "tag", "categories", "category", "genres", "topics", "classes", "targets"}
 _TEXT_NAMES = {"text", "body", "document", "content", "abstract", "comment", "sentence", "review", "description"}
@@ -46,6 +46,7 @@ class ColumnRoles:
     id: str | None
     unused: tuple[str, ...]
     categories: tuple[str, ...] = ()
+    known: str | None = None
 
     def sentence(self) -> str:
         """The roles in one sentence.
@@ -63,6 +64,8 @@ class ColumnRoles:
             parts.append(f"one label per column from {_listed(self.labels)}")
         if self.id:
             parts.append(f"ids from {self.id!r}")
+        if self.known:
+            parts.append(f"known labels from {self.known!r}")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
         return "; ".join(parts)
@@ -72,6 +75,7 @@ class ColumnRoles:
         role = {"molecule": "smiles", "columns": "features"}.get(self.kind, self.kind)
         given = {role: self.inputs, "categories": self.categories, "labels": self.labels, "separator": self.separator}
         given["id"] = (self.id,) if self.id else ()
+        given["known"] = (self.known,) if self.known else ()
         return {role: value for role, value in given.items() if value}
 
 
@@ -132,7 +136,8 @@ def roles_of(
     if len(labels) != 1:
         separator = ""
     categories = tuple(name for name in inputs if kind == "columns" and (name in words or numbers[name] is None))
-    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories)
+    known = chosen.get("known", (None,))[0]
+    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories, known)
 
 
 def _without(names: Sequence[str], others: Iterable[str | None]) -> list[str]:

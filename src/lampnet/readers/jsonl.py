@@ -67,6 +67,7 @@ def read_jsonl_lines(
     label_sets: list[list[str] | None] = []
     ids: list[str] = []
     lines: list[int] = []
+    known: list[Any] = []
     for number, line in numbered:
         if not line.strip():
             continue
@@ -81,16 +82,18 @@ def read_jsonl_lines(
             name = str(record["id"]) if "id" in record else None
             if "\\u" in line:  # only an escape can stand for half a character
                 _check_writable(path, here, value, names, name, number)
+            known_here = _known(path, record.get("known"), number)
         except FormatError:
             if on_bad_row == "skip":
                 continue
             raise
         field = here
-        budget.take(_kept_size(value, names), number)
+        budget.take(_kept_size(value, [*(names or ()), *(known_here or ())]), number)
         inputs.append(value)
         label_sets.append(names)
         ids.append(str(first_row + len(ids)) if name is None else name)
         lines.append(number)
+        known.append(known_here)
     if field is None:
         raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
     rows, kind, feature_names = _rows(path, field, inputs, lines)
@@ -103,6 +106,7 @@ def read_jsonl_lines(
         label_names=label_names,
         feature_names=feature_names,
         ids=tuple(ids),
+        known=tuple(known) if any(given is not None for given in known) else None,
     )
 
 
@@ -129,7 +133,7 @@ def _record(path: Path, line: str, number: int) -> dict[str, Any]:
 def _field(path: Path, record: dict[str, Any], number: int) -> str:
     found = [key for key in _KINDS if key in record]
     if len(found) != 1:
-        close = next((did_you_mean(key, _KINDS) for key in record if key not in ("id", "labels")), "")
+        close = next((did_you_mean(key, _KINDS) for key in record if key not in ("id", "labels", "known")), "")
         problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(_KINDS)}; {close}"
         raise FormatError(path, f"{problem}; give exactly one input field", number)
     return found[0]
@@ -151,11 +155,11 @@ def _value(path: Path, field: str, value: Any, first: Any, number: int) -> Any:
     return value
 
 
-def _names(path: Path, labels: Any, number: int) -> list[str] | None:
+def _names(path: Path, labels: Any, number: int, what: str = "labels") -> list[str] | None:
     if labels is None:
         return None
     if isinstance(labels, str) or not isinstance(labels, list):
-        raise FormatError(path, "'labels' must be a list of names", number)
+        raise FormatError(path, f"{what!r} must be a list of names", number)
     for label in labels:
         if not isinstance(label, (str, int)):
             raise FormatError(path, f"the label {str(label)[:40]!r} is not a name", number)
@@ -169,6 +173,19 @@ def _check_writable(path: Path, field: str, value: Any, names: list[str] | None,
         if (bad := unwritable(given)) is not None:
             what = "SMILES" if field == "smiles" and given is features else what
             raise FormatError(path, half_a_character(f"the {what}", given[bad]), number)
+
+
+def _known(path: Path, known: Any, number: int) -> dict[str, bool | None] | list[str] | None:
+    """What a row says of its labels beforehand: {"grain": true, "wheat": false}, or a list of true ones."""
+    if known is None or isinstance(known, list):
+        return None if known is None else _names(path, known, number, "known")
+    if not isinstance(known, dict):
+        raise FormatError(path, "'known' must be an object of label: true or false, or a list of labels", number)
+    for label, value in known.items():
+        if value not in (True, False, None):
+            problem = f"'known' has {label[:40]!r}: {str(value)[:40]}; give true or false"
+            raise FormatError(path, problem, number)
+    return known
 
 
 def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[Any, str, tuple[str, ...] | None]:

@@ -19,7 +19,7 @@ from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
-from lampnet.readers.column_roles import ColumnRoles, roles_of
+from lampnet.readers.column_roles import ColumnRoles, roles_of, separator_of
 from lampnet.readers.delimited import read_delimited
 from lampnet.readers.files import LARGEST, plain_stem
 from lampnet.readers.options import ReadOptions
@@ -61,10 +61,23 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
     """The rows of a table whose columns have known roles."""
     y, label_names = table_labels(table, roles, labels)
     rows, feature_names = table_rows(table, roles)
-    ids = tuple(map(str, table.texts(roles.id))) if roles.id else None
     return Dataset(
-        name=name, kind=roles.kind, rows=rows, labels=y, label_names=label_names, feature_names=feature_names, ids=ids
+        name=name,
+        kind=roles.kind,
+        rows=rows,
+        labels=y,
+        label_names=label_names,
+        feature_names=feature_names,
+        ids=tuple(map(str, table.texts(roles.id))) if roles.id else None,
+        known=_known_labels(table, roles.known) if roles.known else None,
     )
+
+
+def _known_labels(table: RawTable, name: str) -> tuple[list[str], ...]:
+    """The labels that each cell of a column names; an empty cell is nothing known."""
+    column = table.texts(name)
+    sets, of_row = _label_sets(table, name, separator_of([column]))
+    return tuple(sets if of_row is None else [sets[number] for number in of_row])
 
 
 def table_labels(
@@ -75,7 +88,7 @@ def table_labels(
         return None, tuple(known or ())
     if not roles.separator:
         return indicator_columns(table, roles.labels), roles.labels
-    sets, of_row = _label_sets(table, roles)
+    sets, of_row = _label_sets(table, roles.labels[0], roles.separator)
     label_names = tuple(known) if known is not None else names_in(sets)
     if not label_names:
         raise no_label_at_all(table.path, roles)
@@ -88,7 +101,7 @@ def table_labels(
 def label_names_in(table: RawTable, roles: ColumnRoles) -> tuple[str, ...]:
     """The labels that the cells of a table name, or its label columns, their cells checked."""
     if roles.separator:
-        return names_in(_label_sets(table, roles)[0])
+        return names_in(_label_sets(table, roles.labels[0], roles.separator)[0])
     return table_labels(table, roles, None)[1]
 
 
@@ -99,13 +112,13 @@ def no_label_at_all(path: Path, roles: ColumnRoles) -> NoLabels:
     )
 
 
-def _label_sets(table: RawTable, roles: ColumnRoles) -> tuple[list[list[str]], np.ndarray | None]:
+def _label_sets(table: RawTable, name: str, separator: str) -> tuple[list[list[str]], np.ndarray | None]:
     """The label names of every cell; of text, those of every distinct cell and which of them each row has."""
-    column = table.texts(roles.labels[0])
+    column = table.texts(name)
     if isinstance(column, TextColumn):
         # The same few combinations come again and again: each is taken apart once.
         values, of_row = column.distinct
-        return [_names(table, column, value, roles.separator) for value in values], of_row
+        return [_names(table, column, value, separator) for value in values], of_row
     return [[str(name) for name in cell if name is not None] for cell in column], None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from copy import copy
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from lampnet.training.known_masks import draw_known
 from lampnet.training.loss import lamp_loss
 from lampnet.training.optimizer import make_optimizer
 
-AfterStep = Callable[[], None]
+GoesOn = Callable[[], bool]
 
 
 class LabelledLogits:
@@ -45,9 +46,12 @@ class LabelledLogits:
 
 
 def train_label_states(
-    network: LabelStates, data: LabelledLogits, rows: np.ndarray, config: TrainingConfig, after_step: AfterStep
-) -> LabelStates:
-    """Train on these rows for `config.epochs`; the running average of the weights is kept."""
+    network: LabelStates, data: LabelledLogits, rows: np.ndarray, config: TrainingConfig, goes_on: GoesOn
+) -> LabelStates | None:
+    """Train on these rows for `config.epochs`; the running average of the weights is kept.
+
+    goes_on  asked after every step; where it says no, there is no network
+    """
     random, drops = np.random.default_rng(config.seed), RandomBytes()
     parameters = list(network.parameters())
     optimizer = make_optimizer(parameters, config)
@@ -74,7 +78,8 @@ def train_label_states(
             with torch.no_grad():
                 torch._foreach_lerp_(average, [p.detach() for p in parameters], 1 - decay)
             step += 1
-            after_step()
+            if not goes_on():
+                return None
     with torch.no_grad():
         for parameter, kept in zip(parameters, average, strict=True):
             parameter.copy_(kept)
@@ -83,8 +88,6 @@ def train_label_states(
 
 def _with_training_kernels(network: LabelStates, random: RandomBytes) -> LabelStates:
     """A copy that trains faster, sharing its weights."""
-    from copy import copy
-
     made = copy(network)
     made._modules = dict(network._modules)
     blocks = []

@@ -48,7 +48,7 @@ def trained(network, Y, logits, epochs=12, seed=0):
     fold_n = np.arange(len(Y)) % 4
     data = LabelledLogits(Y, logits, fold_n, cross_fit_dependence(Y, logits, fold_n))
     config = TrainingConfig(epochs=epochs, batch_size=32, learning_rate=1e-2, warmup_steps=5, seed=seed)
-    return train_label_states(network, data, np.arange(len(Y)), config, lambda: None), data
+    return train_label_states(network, data, np.arange(len(Y)), config, lambda: True), data
 
 
 def rows_of(n, seed):

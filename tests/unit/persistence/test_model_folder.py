@@ -20,7 +20,7 @@ from scipy import sparse
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.splits import Splits
-from lampnet.errors import ModelFolderError
+from lampnet.errors import ConfigError, ModelFolderError
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_ensemble
 from lampnet.persistence.model_folder import load_model, save_model, weights_files, weights_name
@@ -232,3 +232,41 @@ def test_any_changed_byte_gives_an_error_or_a_working_model(
     except ModelFolderError:
         return
     assert loaded.proba(rows).shape == (50, 4)
+
+
+def test_what_predicts_from_known_labels_comes_back(model, folder):
+    states = np.array([[1, 0, -1, 0], [0, 0, 0, 0]], np.int8)
+    logits = np.array([[0.5, -1.0, 2.0, 0.0]] * 2, np.float32)
+    loaded = load_model(folder)
+    np.testing.assert_array_equal(loaded.proba_given(logits, states), model.proba_given(logits, states))
+    assert loaded.conditional.decisions == model.conditional.decisions
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda known: known.update(members=1),
+        lambda known: known.update(members=-1),
+        lambda known: known.update(members="all"),
+        lambda known: known.update(correction=2),
+        lambda known: known.update(decisions={"some": {}}),
+        lambda known: known.update(decisions={"few": {}}),
+        lambda known: known.pop("correction"),
+    ],
+)
+def test_a_forged_description_of_known_labels_is_refused(copy, change):
+    path = copy / "model.json"
+    data = json.loads(path.read_text())
+    change(data["known"])
+    path.write_text(json.dumps(data))
+    with pytest.raises(ModelFolderError):
+        load_model(copy)
+
+
+def test_a_model_of_before_known_labels_still_loads(copy):
+    path = copy / "model.json"
+    data = json.loads(path.read_text())
+    del data["known"], data["config"]["known"]
+    path.write_text(json.dumps(data))
+    with pytest.raises(ConfigError, match="cannot take known labels"):
+        load_model(copy).given_known()

@@ -1,0 +1,144 @@
+"""Known labels in the scikit-learn face: predictions, label sets, refusals, saved models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from lampnet import LaMPClassifier
+from lampnet.errors import ConfigError, DataError
+
+NAMES = ["corn", "grain", "wheat", "gold"]
+
+
+def rows_and_tags(n, seed):
+    """Wheat and corn are always grain; the input says little."""
+    random = np.random.default_rng(seed)
+    wheat, corn, gold = random.random((3, n)) < np.array([[0.3], [0.25], [0.4]])
+    Y = np.stack([corn, wheat | corn, wheat, gold], axis=1).astype(float)
+    X = Y @ random.normal(size=(4, 6)) * 0.3 + random.normal(size=(n, 6))
+    return X, Y
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, Y = rows_and_tags(300, 0)
+    tags = [[NAMES[j] for j in np.flatnonzero(row)] for row in Y]
+    return LaMPClassifier(preset="quick", base_learners="linear", n_jobs=1).fit(X, tags)
+
+
+@pytest.fixture(scope="module")
+def new_rows():
+    return rows_and_tags(40, 1)
+
+
+def test_a_known_label_raises_what_it_implies(fitted, new_rows):
+    X, _ = new_rows
+    grain = list(fitted.classes_).index("grain")
+    before = fitted.predict_proba(X)[:, grain]
+    after = fitted.predict_proba(X, known=[["wheat"]] * len(X))[:, grain]
+    refused = fitted.predict_proba(X, known=[{"wheat": False, "corn": False}] * len(X))[:, grain]
+    assert (after > before).all()
+    assert after.mean() > 0.9
+    assert refused.mean() < 0.15
+
+
+def test_known_labels_come_back_as_they_were_given(fitted, new_rows):
+    X, Y = new_rows
+    random = np.random.default_rng(3)
+    known = np.where(random.random(Y.shape) < 0.5, Y, np.nan)
+    order = [NAMES.index(name) for name in fitted.classes_]
+    known = known[:, order]
+    given = ~np.isnan(known)
+    np.testing.assert_array_equal(fitted.predict_proba(X, known=known)[given], known[given])
+    np.testing.assert_array_equal(fitted.predict(X, known=known)[given], known[given])
+    wanted = [{fitted.classes_[j]: bool(row[j]) for j in np.flatnonzero(~np.isnan(row))} for row in known]
+    np.testing.assert_array_equal(fitted.predict(X, known=wanted), fitted.predict(X, known=known))
+    for labels, row in zip(fitted.predict_labels(X, known=known), known, strict=True):
+        assert {fitted.classes_[j] for j in np.flatnonzero(row == 1)} <= set(labels)
+        assert not {fitted.classes_[j] for j in np.flatnonzero(row == 0)} & set(labels)
+
+
+def test_with_nothing_known_nothing_changes(fitted, new_rows):
+    X, _ = new_rows
+    nothing = np.full((len(X), 4), np.nan)
+    np.testing.assert_allclose(fitted.predict_proba(X, known=nothing), fitted.predict_proba(X), atol=1e-6)
+    np.testing.assert_array_equal(fitted.predict(X, known=nothing), fitted.predict(X))
+    mixed = nothing.copy()
+    mixed[::2, 0] = 1
+    np.testing.assert_allclose(fitted.predict_proba(X, known=mixed)[1::2], fitted.predict_proba(X)[1::2], atol=1e-6)
+
+
+def test_a_row_does_not_depend_on_the_rows_beside_it(fitted, new_rows):
+    X, Y = new_rows
+    known = np.where(np.random.default_rng(4).random(Y.shape) < 0.4, Y, np.nan)
+    together = fitted.predict_proba(X, known=known)
+    alone = np.vstack([fitted.predict_proba(X[i : i + 1], known=known[i : i + 1]) for i in range(len(X))])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+
+
+def test_a_sparse_matrix_of_known_labels(fitted, new_rows):
+    X, _ = new_rows
+    known = sparse.csr_matrix(([1.0, 0.0], ([0, 1], [2, 2])), shape=(len(X), 4))
+    dense = np.full((len(X), 4), np.nan)
+    dense[0, 2], dense[1, 2] = 1, 0
+    np.testing.assert_array_equal(fitted.predict_proba(X, known=known), fitted.predict_proba(X, known=dense))
+
+
+def test_mistakes_get_a_sentence(fitted, new_rows):
+    X, _ = new_rows
+    with pytest.raises(DataError, match="the model has no label 'wheta'; did you mean 'wheat'"):
+        fitted.predict(X[:1], known=[["wheta"]])
+    with pytest.raises(DataError, match="X has 2 rows, but known has 1"):
+        fitted.predict_proba(X[:2], known=[["wheat"]])
+
+
+def test_a_saved_model_predicts_the_same_from_known_labels(fitted, new_rows, tmp_path):
+    X, Y = new_rows
+    known = np.where(np.random.default_rng(5).random(Y.shape) < 0.4, Y, np.nan)
+    loaded = LaMPClassifier.load(fitted.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(X, known=known), fitted.predict_proba(X, known=known))
+    np.testing.assert_array_equal(loaded.predict(X, known=known), fitted.predict(X, known=known))
+
+
+def test_networks_on_known_labels_are_saved_and_used(new_rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("lampnet.pipeline.known.CORRECTIONS", (1.0,))  # kept whether or not they help
+    X, Y = rows_and_tags(200, 2)
+    settings = {"known.method": "messages", "known.width": 8, "known.members": 2, "known.train_steps": 20}
+    model = LaMPClassifier(preset="quick", base_learners="linear", n_jobs=1, settings=settings).fit(X, Y)
+    assert len(model.model_.conditional.members) == 2
+    loaded = LaMPClassifier.load(model.save(tmp_path / "model"))
+    known = np.where(np.random.default_rng(5).random((40, 4)) < 0.4, new_rows[1], np.nan)
+    np.testing.assert_allclose(
+        loaded.predict_proba(new_rows[0], known=known), model.predict_proba(new_rows[0], known=known), atol=1e-6
+    )
+
+
+def test_unknown_labels_of_training_rows_are_no_false_ones():
+    """Grain is recorded for a third of the rows only; where it is not, it is unknown, not absent."""
+    X, Y = rows_and_tags(600, 4)
+    Y[np.arange(600) % 3 != 0, 1] = np.nan
+    model = LaMPClassifier(preset="quick", base_learners="linear", n_jobs=1).fit(X, Y)
+    new, _ = rows_and_tags(30, 5)
+    known = np.full((30, 4), np.nan)
+    known[:, 2] = 1
+    assert model.predict_proba(new, known=known)[:, 1].mean() > 0.85
+
+
+def test_one_class_per_row_takes_refused_classes():
+    X, _ = rows_and_tags(120, 6)
+    y = np.array(["a", "b", "c"])[np.digitize(X[:, 0], [-0.5, 0.5])]
+    model = LaMPClassifier(preset="quick", base_learners="linear", n_jobs=1).fit(X, y)
+    proba = model.predict_proba(X[:5], known=[{"a": False}] * 5)
+    assert (proba[:, 0] == 0).all()
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert model.predict(X[:5], known=[["c"]] * 5).tolist() == ["c"] * 5
+
+
+def test_a_model_trained_without_says_so():
+    X, Y = rows_and_tags(60, 0)
+    settings = {"known.method": "none"}
+    model = LaMPClassifier(preset="quick", base_learners="linear", n_jobs=1, settings=settings).fit(X, Y)
+    with pytest.raises(ConfigError, match=r"cannot take known labels: it was trained with known\.method=none"):
+        model.predict(X[:1], known=[[0]])
