@@ -51,13 +51,14 @@ def rows_of(name: str) -> Rows:
         X, Y = make_multilabel_classification(400, 40, n_classes=7, random_state=0)
         return Rows(X[:300], Y[:300], X[300:], Y[300:])
     from lampnet import load_data
+    from lampnet.data.dataset import Table
 
     data = load_data("reuters21578" if name == "reuters500" else name)
     test = data.test
     assert test is not None
     train = data.merged_back().train
     Y, Y_test = train.indicator(), test.indicator()
-    X, X_test = train.rows, test.rows
+    X, X_test = (part.rows.values if isinstance(part.rows, Table) else part.rows for part in (train, test))
     if name == "reuters500":
         most = np.sort(np.argsort(-Y.sum(0))[:10])
         some = np.flatnonzero(Y[:, most].any(axis=1))[:500]

@@ -375,7 +375,7 @@ def _probability(config: Any, *names: str) -> None:
 PRESETS: dict[str, Config] = {
     "fast": Config(
         model=ModelConfig(width=64, base_learners=("auto",), shortlist=-1),
-        training=TrainingConfig(folds=0, epochs=0),
+        training=TrainingConfig(folds=0, epochs=0, patience=2),
     ),
     "quick": Config(
         preset_name="quick",
