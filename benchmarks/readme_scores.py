@@ -24,14 +24,16 @@ F1 = {"example_f1": "example-F1", "micro_f1": "micro-F1", "macro_f1": "macro-F1"
 
 
 def scores_table(summary: Summary) -> str:
-    """One line per data set: LaMP's score, in bold where it is the highest, and the best baseline's beside it."""
+    """One line per data set: LaMP's score, in bold where it is the highest, beside the best baseline and the stack."""
     rows = []
     for dataset in (name for name in SEEDS if summary.runs(name, "lamp")):
         data, minutes = summary.runs(dataset, "lamp")[0]["data"], summary.minutes(dataset, "lamp")
         assert minutes is not None
         cells = [_beside(summary, dataset, score) for score in F1]
-        rows.append([dataset_title(dataset), f"{data['labels']}", *cells, f"{minutes.mean:.1f}"])
-    return table(["data", "labels", *F1.values(), "minutes"], rows)
+        stack = [summary.score(dataset, "stack", score) for score in F1]
+        alone = " / ".join("–" if cell is None else f"{cell.mean:.3f}" for cell in stack) if any(stack) else "–"
+        rows.append([dataset_title(dataset), f"{data['labels']}", *cells, f"{minutes.mean:.1f}", alone])
+    return table(["data", "labels", *F1.values(), "minutes", "the stack alone"], rows)
 
 
 def _beside(summary: Summary, dataset: str, score: str) -> str:
