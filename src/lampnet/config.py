@@ -21,7 +21,6 @@ from lampnet.errors import ConfigError, did_you_mean
 BASE_LEARNERS = ("linear", "knn", "forest")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
 BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), BASE_LEARNERS)
-KNOWN_NETWORK_ROWS = 1_000  # fewer rows do not show more than shifts in closed form say
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 
 
@@ -194,9 +193,10 @@ class TrainingConfig:
 class KnownConfig:
     """How labels are predicted where others are known; prediction with nothing known does not depend on it."""
 
-    #: "messages" trains networks on known labels and keeps them where they are better on held-out rows, "shifts" does
-    #: with shifts in closed form, "none" leaves known labels out; "auto" trains networks from 1,000 rows on
-    method: Literal["auto", "messages", "shifts", "none"] = "auto"
+    #: "shifts" learns in closed form how far known labels shift the others; "messages" also trains networks on known
+    #: labels, which takes longer than the rest of a fit, and keeps them where they are better on held-out rows; "none"
+    #: leaves known labels out
+    method: Literal["shifts", "messages", "none"] = "shifts"
     #: networks, each of which leaves out another fold of the rows
     members: int = 3
     width: int = 64
@@ -274,11 +274,7 @@ class Config:
             steps = max(1, -(-n_learned // training.batch_size))
             wanted = 500 if training.folds > 1 else 800
             training = dataclasses.replace(training, epochs=min(40, max(3, -(-wanted // steps))))
-        known = self.known
-        if known.method == "auto":
-            enough = n_rows >= KNOWN_NETWORK_ROWS
-            known = dataclasses.replace(known, method="messages" if enough else "shifts")
-        return dataclasses.replace(self, model=model, training=training, known=known)
+        return dataclasses.replace(self, model=model, training=training)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `config.json`."""
@@ -381,7 +377,6 @@ PRESETS: dict[str, Config] = {
         preset_name="quick",
         model=ModelConfig(network=False, base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0),
-        known=KnownConfig(method="shifts"),
     ),
     "paper": Config(
         preset_name="paper",
@@ -420,6 +415,5 @@ PRESETS: dict[str, Config] = {
             patience=10,
             start="random",
         ),
-        known=KnownConfig(method="shifts"),
     ),
 }

@@ -295,6 +295,66 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         order = np.argsort(-proba, axis=1, kind="stable")
         return [[names[j] for j in ranked if row[j]] for row, ranked in zip(chosen, order, strict=True)]
 
+    def suggest(self, x: Any, known: Any = None, most: int = 10) -> list[dict[str, Any]]:
+        """The labels that one row may have besides those known of it, most probable first.
+
+        Each is {"label", "proba", "input", "known"}: how far the input moved its log-odds from its prior, and how far
+        each known label did. `x` is one row in the form of the rows of `fit`, `known` a dict {label: bool} or a list.
+
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> [found["label"] for found in model.suggest("rome", known=["italy"], most=2)].count("italy")
+        0
+        """
+        from lampnet.inference.labelling import suggest
+
+        logits, states = self._one_row(x, known)
+        priors, names = self.model_.label_priors, self.classes_.tolist()
+        assert priors is not None
+        found = suggest(self.model_.given_known(), logits, states, priors, most)
+        return [
+            {
+                "label": names[one.label],
+                "proba": one.proba,
+                "input": one.from_input,
+                "known": {names[j]: moved for j, moved in one.from_known.items()},
+            }
+            for one in found
+        ]
+
+    def next_question(self, x: Any, known: Any = None) -> Any:
+        """The label of one row whose answer would tell most about its others; None where nothing is left to ask.
+
+        `x` and `known` as in `suggest`.
+        """
+        from lampnet.inference.labelling import next_question
+
+        logits, states = self._one_row(x, known)
+        found = next_question(self.model_.given_known(), logits, states)
+        return None if found is None else self.classes_.tolist()[found[0]]
+
+    def complete(self, X: Any, y: Any) -> np.ndarray:
+        """Probabilities (n, L) of half-labelled rows: what y knows stays, what is NaN in it is predicted from the rest.
+
+        y  an array (n, L) of 1, 0 and NaN, or any other form of `known` in `predict_proba`
+        """
+        return self.predict_proba(X, known=y)
+
+    def _one_row(self, x: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Logits (L,) with nothing known, and states (L,), of one row."""
+        check_is_fitted(self, "model_")
+        self.model_.given_known()
+        if self.y_form_.single:
+            raise DataError("each row of this model has exactly one class, so there is no further label to suggest")
+        rows = x[None, :] if isinstance(x, np.ndarray) and x.ndim == 1 else x
+        rows = rows if sparse.issparse(rows) or hasattr(rows, "iloc") or isinstance(rows, np.ndarray) else [rows]
+        logits = self.model_logits(rows)
+        if len(logits) != 1:
+            raise DataError(f"{len(logits)} rows came; give one row at a time")
+        states = read_known(None if known is None else [known], self.classes_.tolist(), 1)
+        return logits[0], states[0]
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """`metric` of the predicted label sets; for one class per row, the accuracy.
 

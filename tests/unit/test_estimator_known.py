@@ -142,3 +142,55 @@ def test_a_model_trained_without_says_so():
     model = LaMPClassifier(preset="quick", base_learners="linear", n_jobs=1, settings=settings).fit(X, Y)
     with pytest.raises(ConfigError, match=r"cannot take known labels: it was trained with known\.method=none"):
         model.predict(X[:1], known=[[0]])
+
+
+def test_suggestions_are_the_unknown_labels_by_probability_with_what_moved_them(fitted, new_rows):
+    x = new_rows[0][0]
+    found = fitted.suggest(x, known={"wheat": True, "gold": False})
+    proba = dict(
+        zip(fitted.classes_, fitted.predict_proba(x[None], known=[{"wheat": True, "gold": False}])[0], strict=True)
+    )
+    assert [one["label"] for one in found] == sorted(("corn", "grain"), key=lambda name: -proba[name])
+    assert found[0]["label"] == "grain"
+    assert found[0]["proba"] == pytest.approx(proba["grain"], abs=1e-6)
+    assert found[0]["known"]["wheat"] > 1 > abs(found[0]["known"]["gold"])
+    assert len(fitted.suggest(x, most=1)) == 1
+    assert fitted.suggest(x)[0]["known"] == {}
+
+
+def test_what_a_known_label_moved_is_what_is_lost_without_it(fitted, new_rows):
+    x = new_rows[0][:1]
+    corn = list(fitted.classes_).index("corn")
+    both, one = (fitted.predict_proba(x, known=[known])[0, corn] for known in (["wheat", "grain"], ["grain"]))
+    moved = next(s for s in fitted.suggest(x, known=["wheat", "grain"]) if s["label"] == "corn")["known"]["wheat"]
+    assert moved == pytest.approx(np.log(both / (1 - both)) - np.log(one / (1 - one)), abs=1e-3)
+
+
+def test_the_question_is_the_one_that_a_search_over_all_answers_finds(fitted, new_rows):
+    x = new_rows[0][:1]
+
+    def entropy(known):
+        p = fitted.predict_proba(x, known=[known])[0]
+        p = p[(p > 0) & (p < 1)]
+        return float(-(p * np.log(p) + (1 - p) * np.log(1 - p)).sum())
+
+    start = dict(zip(fitted.classes_, fitted.predict_proba(x)[0], strict=True))
+    expected = {}
+    for name, p in start.items():
+        own = -(p * np.log(p) + (1 - p) * np.log(1 - p))
+        expected[name] = entropy({}) - own - p * entropy({name: True}) - (1 - p) * entropy({name: False})
+    assert fitted.next_question(x) == max(expected, key=expected.get)
+    assert fitted.next_question(x, known={"corn": True, "grain": True, "gold": False}) is None
+
+
+def test_one_row_at_a_time(fitted, new_rows):
+    with pytest.raises(DataError, match="2 rows came; give one row at a time"):
+        fitted.suggest(new_rows[0][:2])
+
+
+def test_completing_keeps_what_is_known(fitted, new_rows):
+    X, Y = new_rows
+    half = np.where(np.random.default_rng(0).random(Y.shape) < 0.5, Y, np.nan)
+    full = fitted.complete(X, half)
+    assert not np.isnan(full).any()
+    np.testing.assert_array_equal(full[~np.isnan(half)], half[~np.isnan(half)])
