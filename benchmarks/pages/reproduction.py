@@ -12,6 +12,7 @@ import numpy as np
 
 from lampnet.experiments.compare import SCORES, score_of
 from lampnet.experiments.paper_networks import FOLDER, chosen_results
+from lampnet.experiments.paper_networks import networks as all_networks
 from lampnet.experiments.result_files import Result, read_results
 from lampnet.experiments.row_scores import Difference, paired_difference, seeds_difference, unpacked
 from lampnet.experiments.systems import FORMS, SYSTEMS
@@ -53,7 +54,7 @@ ABSENT = {
     ),
     "rcv1": (
         "its documents are licensed and not redistributable; what is, five subsets of 6,000 rows, has no label names",
-        "Reuters-21578 as text; the topic tree is used in training on documents made of it ([below](#label-graphs))",
+        "Reuters-21578 as text; the topic tree is read and tested, but no network here was trained with it",
     ),
     "tfbs": (
         "the authors' windows of ENCODE are not public",
@@ -167,7 +168,7 @@ def reproduction_page(
     parts += [_curves(drawn), _starts(networks), _absent(), _data_section(counted)]
     if speed is not None and all("operations" in own for own in speed["datasets"].values()):
         parts.append(speed_section(speed))
-    parts += [_label_graphs(), _figures()]
+    parts.append(_figures())
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
@@ -201,9 +202,10 @@ def answer(networks: Networks) -> str:
     if not rows:
         return "## Do label messages help?\n\nNo network has been trained yet; run `lampnet reproduce --paper`."
     unclear = len(rows) - len(gains) - len(losses)
+    sets = dict.fromkeys(row[0] for row in rows)
     sentence = (
-        f"Of {len(rows)} comparisons with the edgeless graph, label messages raise example-F1 clearly in {len(gains)} "
-        f"and lower it clearly in {len(losses)}; in {unclear} the 95% interval holds zero, or there is none."
+        f"Trained so far on {', '.join(sets)}. Of {len(rows)} comparisons with the edgeless graph, label messages "
+        f"raise example-F1 clearly in {len(gains)} and lower it clearly in {len(losses)}; in {unclear} the 95% interval holds zero, or there is none."
     )
     named = [f"Clear gains: {'; '.join(gains)}."] if gains else []
     named += [f"Clear losses: {'; '.join(losses)}."] if losses else []
@@ -311,7 +313,11 @@ def _claims(networks: Networks) -> str:
                         if cells[0] is not None and cells[1] is not None and cells[1].mean:
                             ours.append(100 * (cells[0].mean / cells[1].mean - 1))
                             sets.add(dataset)
-            shown = f"{statistics.fmean(ours):+.1f}% ({len(ours)} pairs, {len(sets)} data sets)" if ours else "–"
+            shown = (
+                f"{statistics.fmean(ours):+.1f}% ({len(ours)} pairs: {', '.join(map(dataset_title, sorted(sets)))})"
+                if ours
+                else "–"
+            )
             tables = f"{statistics.fmean(published):+.1f}%"
             rows.append([f"{SCORES[metric]}, LaMP_{graph} over LaMP_el", f"+{value}%", tables, shown])
     about = (
@@ -347,7 +353,11 @@ def _runs(networks: Networks) -> str:
     if not rows:
         return ""
     headings = ["data", "form", "d", "start", "seeds", "λ, of how many tried", "epochs", *(SCORES[m] for m in F1)]
-    return "## The runs\n\n" + table(headings, rows)
+    done = (
+        f"{len(networks.all)} of {len(all_networks())} trainings are finished; `lampnet reproduce --paper` goes on "
+        "with the others, the cheapest first."
+    )
+    return f"## The runs\n\n{done}\n\n" + table(headings, rows)
 
 
 def _curves(drawn: Sequence[str]) -> str:
@@ -419,10 +429,6 @@ def _pair(published: float | None, own: float | None) -> str:
         return "–" if value is None else f"{value:,.2f}".rstrip("0").rstrip(".")
 
     return shown(own) if published is None else f"{shown(published)} / {shown(own)}"
-
-
-def _label_graphs() -> str:
-    return ""
 
 
 def _figures() -> str:
