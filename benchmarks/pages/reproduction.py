@@ -205,7 +205,8 @@ def answer(networks: Networks) -> str:
     sets = dict.fromkeys(row[0] for row in rows)
     sentence = (
         f"Trained so far on {', '.join(sets)}. Of {len(rows)} comparisons with the edgeless graph, label messages "
-        f"raise example-F1 clearly in {len(gains)} and lower it clearly in {len(losses)}; in {unclear} the 95% interval holds zero, or there is none."
+        f"raise example-F1 clearly in {len(gains)} and lower it clearly in {len(losses)}; in {unclear} "
+        "the 95% interval holds zero, or there is none."
     )
     named = [f"Clear gains: {'; '.join(gains)}."] if gains else []
     named += [f"Clear losses: {'; '.join(losses)}."] if losses else []
