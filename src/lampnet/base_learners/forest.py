@@ -1,8 +1,8 @@
 """A random forest over all labels at once, with out-of-bag logits for the training rows.
 
-Trees are grown on a few random projections of the labels, so a thousand labels cost no more than thirty. A leaf
-stores which training rows it holds and predicts their label shares: memory grows with rows x trees, not with
-leaves x labels. That is why scikit-learn grows the trees but does not predict with them.
+Each tree is grown on half of the rows and on a few random projections of the labels of its own, so a thousand labels
+cost no more than sixteen. A leaf stores which training rows it holds and predicts their label shares: memory grows
+with rows x trees, not with leaves x labels. That is why scikit-learn grows the trees but does not predict with them.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from scipy import sparse
 from scipy.special import logit
 
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
+from lampnet.base_learners.trees import Trees
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import parts_of
+from lampnet.runtime.side_by_side import Pulse, side_by_side
 
 TREES = 200
 MANY_ROWS = 5_000
 TREES_FOR_MANY_ROWS = 100
-LABEL_PROJECTIONS = 32
+LABEL_PROJECTIONS = 16
 MIN_ROWS_PER_LEAF = 3
 FEATURES_PER_SPLIT = 100
 MAX_FEATURES = 4_000  # trees see the features of the highest variance
@@ -40,7 +42,10 @@ class ForestLearner:
     """
 
     def __init__(self) -> None:
-        self.nodes: dict[str, np.ndarray] = {}
+        self.trees = Trees(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, int), np.zeros(0, np.float32))
+        #: the features that trees see, the label priors, and the rows of each leaf, one leaf after the other
+        self.columns, self.prior = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
+        self.leaf_sizes, self.members = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self._shares: Any = None
 
@@ -53,112 +58,160 @@ class ForestLearner:
         context: FitContext = QUIET,
     ) -> np.ndarray:
         growing, predicting = part_of(context.progress, 0.0, 0.9), part_of(context.progress, 0.9, 1.0)
+        everything = np.arange(len(Y_nL))
+        leaf_nT, in_bag_nT = self._grow(
+            X, Y_nL, seed, [everything] if fold_n is None else _row_subsets(fold_n), growing
+        )
         if fold_n is None:
-            self.refit(X, Y_nL, seed, growing)
-            return self._logits(_dense(X, self.nodes["columns"]), self.nodes["leaf"] < 0, predicting)
-        self._grow(X, Y_nL, seed, _row_subsets(fold_n), growing)
-        in_bag_nt = self.nodes["leaf"] >= 0
-        fold_seen_ft = np.stack([in_bag_nt[own].any(axis=0) for _, own in parts_of(fold_n)])
-        return self._logits(_dense(X, self.nodes["columns"]), ~fold_seen_ft[fold_n], predicting)
+            return self._logits(leaf_nT, ~in_bag_nT, predicting)
+        fold_seen_fT = np.stack([in_bag_nT[own].any(axis=0) for _, own in parts_of(fold_n)])
+        return self._logits(leaf_nT, ~fold_seen_fT[fold_n], predicting)
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))], progress)
 
-    def _grow(self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray], progress: OnProgress) -> None:
-        """Grow equally many trees on bootstrap samples of each subset of the rows."""
-        from sklearn.tree import ExtraTreeRegressor  # heavy: imported only to train a forest
-
+    def _grow(
+        self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray], progress: OnProgress
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Grow equally many trees on rows of each subset; return every row's leaves (n, T), and who was in the bag."""
         prior = label_priors(Y_nL, np.float64)
         # An unknown label counts as its prior, so it moves a leaf's share neither up nor down.
         Y = np.where(np.isnan(Y_nL), prior, Y_nL).astype(np.float32)
-        columns = _highest_variance(X)
-        X = _dense(X, columns)
-        targets = _projected(Y, prior, seed)
-        trees, samples = [], []
+        self.columns, self.prior = _highest_variance(X), prior.astype(np.float32)
+        grower = _Grower(_seen(X, self.columns), (Y - prior) / np.sqrt(prior * (1 - prior) + 1e-3), seed, subsets)
         n_trees = -(-(TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS) // len(subsets)) * len(subsets)
-        for number in range(n_trees):
-            progress(number / n_trees, f"growing tree {number + 1} of {n_trees}")
-            random, rows = np.random.default_rng([seed, number]), subsets[number % len(subsets)]
-            times = np.bincount(random.integers(len(rows), size=len(rows)), minlength=len(rows))
-            samples.append(rows[times > 0])
-            tree = ExtraTreeRegressor(
-                min_samples_leaf=MIN_ROWS_PER_LEAF,
-                max_features=_features_per_split(X.shape[1]),
-                random_state=int(random.integers(2**31)),
-            )
-            own = samples[-1]
-            trees.append(tree.fit(X[own], targets[own], times[times > 0].astype(np.float64)).tree_)
-        in_bag_nt = np.zeros((len(X), len(trees)), dtype=bool)
-        for tree, rows in enumerate(samples):
-            in_bag_nt[rows, tree] = True
-        self.nodes = {
-            "offsets": np.cumsum([0] + [tree.node_count for tree in trees]).astype(np.int64),
-            "left": np.concatenate([tree.children_left for tree in trees]).astype(np.int32),
-            "right": np.concatenate([tree.children_right for tree in trees]).astype(np.int32),
-            "feature": np.concatenate([tree.feature for tree in trees]).astype(np.int32),
-            "threshold": np.concatenate([tree.threshold for tree in trees]).astype(np.float32),
-            "columns": columns,
-            "prior": prior.astype(np.float32),
-        }
-        # The leaf of each training row in each tree that sampled it, -1 elsewhere; found with our rounded thresholds.
-        self.nodes["leaf"] = np.where(in_bag_nt, self._leaves(X), -1).astype(np.int32)
+        grown = side_by_side(
+            grower.tree, range(n_trees), lambda share: progress(share, f"growing {n_trees} trees, {share:.0%} done")
+        )
+        self.trees = Trees(
+            np.array([len(tree.is_leaf) for tree in grown]),
+            np.concatenate([tree.is_leaf for tree in grown]),
+            np.concatenate([tree.feature for tree in grown]),
+            np.concatenate([tree.threshold for tree in grown]),
+        )
+        before = np.cumsum([0, *(tree.is_leaf.sum() for tree in grown)])[:-1]
+        leaf_nT = np.stack([tree.leaf_n for tree in grown], axis=1) + before.astype(np.int32)
+        in_bag_nT = np.zeros(leaf_nT.shape, dtype=bool)
+        for number, tree in enumerate(grown):
+            in_bag_nT[tree.rows, number] = True
+        row, tree_of = np.nonzero(in_bag_nT)
+        leaf = leaf_nT[row, tree_of]
+        self.leaf_sizes = np.bincount(leaf, minlength=self.trees.n_leaves)
+        self.members = row[np.argsort(leaf, kind="stable")]
         self.Y, self._shares = sparse.csr_matrix(Y), None
+        return leaf_nT, in_bag_nT
 
     def logits(self, X: Features) -> np.ndarray:
-        X = _dense(X, self.nodes["columns"])
-        return self._logits(X, np.ones((len(X), len(self.nodes["offsets"]) - 1), dtype=bool))
+        return self._logits(self.trees.leaves(_seen(X, self.columns)), None)
 
-    def _logits(self, X: np.ndarray, use_nt: np.ndarray, progress: OnProgress = no_progress) -> np.ndarray:
-        """Each row is predicted by the trees that `use_nt` selects for it."""
-        shares, prior = self._leaf_shares(), self.nodes["prior"]
-        logits = np.empty((len(X), len(prior)), dtype=np.float32)
-        for first in range(0, len(X), _BLOCK):
-            progress(first / len(X), "predicting out-of-bag")
-            use = use_nt[first : first + _BLOCK]
-            row, tree = np.nonzero(use)
-            leaf = self._leaves(X[first : first + _BLOCK])[row, tree] + self.nodes["offsets"][tree]
-            ones = np.ones(len(row), dtype=np.float32)
-            picked = sparse.csr_matrix((ones, (row, leaf)), shape=(len(use), shares.shape[0]))
-            total = np.asarray((picked @ shares).todense())
+    def _logits(self, leaf_nT: np.ndarray, use_nT: np.ndarray | None, progress: OnProgress = no_progress) -> np.ndarray:
+        """Each row is predicted by the trees that `use_nT` selects for it, None for all."""
+        shares, n = self._leaf_shares(), len(leaf_nT)
+        logits = np.empty((n, len(self.prior)), dtype=np.float32)
+        for first in range(0, n, _BLOCK):
+            progress(first / n, "predicting out-of-bag")
+            leaf = leaf_nT[first : first + _BLOCK]
+            use = np.ones(leaf.shape, dtype=bool) if use_nT is None else use_nT[first : first + _BLOCK]
+            counts = use.sum(axis=1)
+            starts = np.concatenate([[0], np.cumsum(counts)])
+            ones = np.ones(starts[-1], dtype=np.float32)
+            picked = sparse.csr_matrix((ones, leaf[use], starts), shape=(len(leaf), shares.shape[0])) @ shares
+            total = picked.toarray() if sparse.issparse(picked) else picked
             # One vote for the prior keeps the logits finite.
-            share = np.clip((total + prior) / (use.sum(axis=1, keepdims=True) + 1.0), 1e-4, 1 - 1e-4)
+            share = np.clip((total + self.prior) / (counts[:, None] + 1.0), 1e-4, 1 - 1e-4)
             logits[first : first + _BLOCK] = logit(share)
         return logits
 
     def _leaf_shares(self) -> Any:
-        """(all nodes, L): the share of a leaf's rows that has each label."""
+        """(leaves, L): the share of a leaf's rows that has each label; sparse where that is smaller."""
         if self._shares is None:
-            row, tree = np.nonzero(self.nodes["leaf"] >= 0)
-            node = self.nodes["leaf"][row, tree] + self.nodes["offsets"][tree]
-            count = np.bincount(node, minlength=int(self.nodes["offsets"][-1]))
-            weight = (1.0 / count[node]).astype(np.float32)
-            members = sparse.csr_matrix((weight, (node, row)), shape=(len(count), self.Y.shape[0]))
-            self._shares = sparse.csr_matrix(members @ self.Y)
+            weight = np.repeat(1.0 / self.leaf_sizes, self.leaf_sizes).astype(np.float32)
+            starts = np.concatenate([[0], np.cumsum(self.leaf_sizes)])
+            shape = (len(self.leaf_sizes), self.Y.shape[0])
+            shares = sparse.csr_matrix((weight, self.members, starts), shape=shape) @ self.Y
+            self._shares = shares.toarray() if shares.nnz > 0.3 * shares.shape[0] * shares.shape[1] else shares
         return self._shares
 
-    def _leaves(self, X: np.ndarray) -> np.ndarray:
-        """(n, trees): the index of each row's leaf within its tree; all trees are walked at once."""
-        offsets = self.nodes["offsets"][:-1]
-        at = np.zeros((len(X), len(offsets)), dtype=np.int64)
-        row, tree = (index.ravel() for index in np.indices(at.shape))
-        while len(row):
-            node = at[row, tree] + offsets[tree]
-            inner = self.nodes["left"][node] >= 0
-            row, tree, node = row[inner], tree[inner], node[inner]
-            lower = X[row, self.nodes["feature"][node]] <= self.nodes["threshold"][node]
-            at[row, tree] = np.where(lower, self.nodes["left"][node], self.nodes["right"][node])
-        return at
-
     def arrays(self) -> dict[str, np.ndarray]:
-        indices, indptr = self.Y.indices.astype(np.int32), self.Y.indptr.astype(np.int64)
-        return self.nodes | {"Y.data": self.Y.data, "Y.indices": indices, "Y.indptr": indptr}
+        binary = bool((self.Y.data == 1).all())
+        return {
+            "nodes": _small(self.trees.nodes),
+            "is_leaf": np.packbits(self.trees.is_leaf),
+            "feature": _small(self.trees.feature),
+            "threshold": self.trees.threshold,
+            "columns": _small(self.columns),
+            "prior": self.prior,
+            "leaf_sizes": _small(self.leaf_sizes),
+            "members": _small(self.members),
+            "Y.indices": _small(self.Y.indices),
+            "Y.sizes": _small(np.diff(self.Y.indptr)),
+            "Y.data": np.ones(0, dtype=np.float32) if binary else self.Y.data,
+        }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.nodes = {name: array for name, array in arrays.items() if not name.startswith("Y.")}
-        parts = tuple(arrays[f"Y.{part}"] for part in ("data", "indices", "indptr"))
-        shape = (len(parts[2]) - 1, len(self.nodes["prior"]))
-        self.Y, self._shares = sparse.csr_matrix(parts, shape=shape), None
+        wide = {name: _whole_numbers(name, arrays[name]) for name in _INTEGERS}
+        is_leaf = np.unpackbits(arrays["is_leaf"])[: max(0, int(wide["nodes"].sum()))].astype(bool)
+        self.trees = Trees(wide["nodes"], is_leaf, wide["feature"].astype(np.int32), arrays["threshold"])
+        self.columns, self.prior = wide["columns"], arrays["prior"]
+        self.leaf_sizes, self.members = wide["leaf_sizes"], wide["members"]
+        data, sizes = arrays["Y.data"], wide["Y.sizes"]
+        data = data if len(data) else np.ones(len(wide["Y.indices"]), dtype=np.float32)
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.Y, self._shares = sparse.csr_matrix((data, wide["Y.indices"], starts), (len(sizes), len(self.prior))), None
         self.Y.check_format(full_check=True)
+
+
+_INTEGERS = ("nodes", "feature", "columns", "leaf_sizes", "members", "Y.indices", "Y.sizes")
+
+
+def _whole_numbers(name: str, array: np.ndarray) -> np.ndarray:
+    if array.ndim != 1 or array.dtype.kind != "i":
+        raise ValueError(f"forest.{name} is not a list of integers")
+    return array.astype(np.int64)
+
+
+class _Grown:
+    """One tree: its nodes in preorder, the rows it was grown on, and the leaf of every row."""
+
+    def __init__(self, tree: Any, rows: np.ndarray, node_n: np.ndarray) -> None:
+        inner = tree.children_left >= 0
+        assert (tree.children_left[inner] == np.flatnonzero(inner) + 1).all(), "scikit-learn grows trees depth first"
+        self.is_leaf, self.rows = ~inner, rows
+        self.feature = tree.feature[inner].astype(np.int32)
+        self.threshold = _round_down(tree.threshold[inner])
+        self.leaf_n = (np.cumsum(self.is_leaf) - 1)[node_n].astype(np.int32)
+
+
+class _Grower:
+    """Grows tree after tree, each from a seed of its own, in any order and on any number of threads.
+
+    X           (n, F) float32, CSR or dense
+    targets_nL  the labels, scaled to similar variance
+    subsets     rows that the trees are grown on, in turn
+    """
+
+    def __init__(self, X: Any, targets_nL: np.ndarray, seed: int, subsets: list[np.ndarray]) -> None:
+        from sklearn.tree import ExtraTreeRegressor  # heavy: imported only to train a forest
+
+        self.new_tree = ExtraTreeRegressor
+        self.X, self.targets_nL, self.seed, self.subsets = X, targets_nL, seed, subsets
+
+    def tree(self, number: int, pulse: Pulse) -> _Grown:
+        random, rows = np.random.default_rng([self.seed, number]), self.subsets[number % len(self.subsets)]
+        n, n_labels = self.targets_nL.shape
+        rows = np.sort(random.permutation(rows)[: max(1, (n + 1) // 2)])
+        targets = self.targets_nL[rows]
+        if n_labels > LABEL_PROJECTIONS:
+            targets = targets @ random.normal(scale=LABEL_PROJECTIONS**-0.5, size=(n_labels, LABEL_PROJECTIONS))
+        tree = self.new_tree(
+            min_samples_leaf=MIN_ROWS_PER_LEAF,
+            max_features=_features_per_split(self.X.shape[1]),
+            random_state=int(random.integers(2**31)),
+        )
+        X = sparse.csc_matrix(self.X[rows]) if sparse.issparse(self.X) else self.X[rows]
+        # Unchecked input: scikit-learn's checks would touch the warning filters of all threads.
+        tree.fit(X, np.ascontiguousarray(targets, dtype=np.float64), check_input=False)
+        return _Grown(tree.tree_, rows, tree.tree_.apply(self.X))
 
 
 def _row_subsets(fold_n: np.ndarray) -> list[np.ndarray]:
@@ -181,15 +234,6 @@ def _features_per_split(n_features: int) -> int:
     return max(int(n_features**0.5), min(-(-n_features // 5), FEATURES_PER_SPLIT), 1)
 
 
-def _projected(Y_nL: np.ndarray, prior: np.ndarray, seed: int) -> np.ndarray:
-    """The trees' targets: the labels, scaled to similar variance, or random projections of many."""
-    standardised = (Y_nL - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
-    if Y_nL.shape[1] <= LABEL_PROJECTIONS:
-        return np.asarray(standardised)
-    projection = np.random.default_rng(seed).normal(size=(Y_nL.shape[1], LABEL_PROJECTIONS))
-    return np.asarray(standardised @ (projection / np.sqrt(LABEL_PROJECTIONS)))
-
-
 def _highest_variance(X: Features) -> np.ndarray:
     """Indices of the features that trees see, int64, ascending: all of them, unless there are too many.
 
@@ -204,7 +248,37 @@ def _highest_variance(X: Features) -> np.ndarray:
     return np.asarray(np.sort(np.argsort(-variance, kind="stable")[:MAX_FEATURES]))
 
 
-def _dense(X: Features, columns: np.ndarray) -> np.ndarray:
-    if len(columns) < X.shape[1]:
-        X = X[:, columns]
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float32)
+def _seen(X: Features, columns: np.ndarray) -> Any:
+    """What the trees see of the features: float32 (n, F), CSR or dense."""
+    X = X if len(columns) == X.shape[1] else X[:, columns]
+    if not sparse.issparse(X):
+        return np.ascontiguousarray(X, dtype=np.float32)
+    return _plain_csr(X)
+
+
+def _plain_csr(X: Any) -> sparse.csr_matrix:
+    """CSR with float32 values and 32-bit indices in order, as scikit-learn's trees want it."""
+    X = sparse.csr_matrix(X, dtype=np.float32)
+    X.sort_indices()
+    X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
+    return X
+
+
+def _round_down(threshold: np.ndarray) -> np.ndarray:
+    """The largest float32 numbers that are not above: float32 features then compare as with the float64 threshold.
+
+    >>> bool(_round_down(np.array([0.1]))[0] <= 0.1)
+    True
+    """
+    rounded = threshold.astype(np.float32)
+    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+
+
+def _small(numbers: np.ndarray) -> np.ndarray:
+    """The same whole numbers in the fewest bytes.
+
+    >>> _small(np.array([7, 40_000])).dtype
+    dtype('int32')
+    """
+    top = int(numbers.max(initial=0))
+    return numbers.astype(next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if top <= np.iinfo(kind).max))

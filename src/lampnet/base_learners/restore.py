@@ -36,37 +36,23 @@ def restore_stack(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labe
             _require_floats("knn.X", learner.X, (None, None))
             _require_floats("knn.Y", learner.Y, (learner.X.shape[0], n_labels))
         elif isinstance(learner, ForestLearner):
-            _check_forest(learner.nodes, n_labels)
-            _require_floats("forest.Y", learner.Y, (len(learner.nodes["leaf"]), n_labels))
+            _check_forest(learner, n_labels)
     return stack
 
 
-def _check_forest(nodes: Mapping[str, np.ndarray], n_labels: int) -> None:
-    """A walk down any tree must end: children come after their parents and inside their tree."""
-    missing = {"offsets", "left", "right", "feature", "threshold", "columns", "leaf", "prior"} - set(nodes)
-    _require(not missing, f"forest.{min(missing, default='')} is missing")
-    integers = {"offsets": np.int64, "columns": np.int64, "left": np.int32, "right": np.int32, "feature": np.int32}
-    for name, dtype in integers.items():
-        _require(nodes[name].ndim == 1 and nodes[name].dtype == dtype, f"forest.{name} is not a list of integers")
-    offsets, left, right = nodes["offsets"], nodes["left"], nodes["right"]
-    count, sizes = len(left), np.diff(offsets)
-    consistent = len(offsets) and offsets[0] == 0 and (sizes >= 1).all() and offsets[-1] == count
-    _require(consistent and len(right) == len(nodes["feature"]) == count, "the arrays of the forest do not match")
-    _require_floats("forest.prior", nodes["prior"], (n_labels,))
-    _require_floats("forest.threshold", nodes["threshold"], (count,))
-    leaf = nodes["leaf"]
-    of_each_tree = leaf.ndim == 2 and leaf.dtype == np.int32 and leaf.shape[1] == len(sizes)
-    _require(of_each_tree, "forest.leaf does not have one integer per row and tree")
-    _require(not ((leaf < -1) | (leaf >= sizes)).any(), "forest.leaf names a leaf that does not exist")
-    own = np.arange(count) - np.repeat(offsets[:-1], sizes)  # the index of a node in its tree
-    end = np.repeat(sizes, sizes)
-    inner = left >= 0
-    for child in (left, right):
-        ends = (child[inner] > own[inner]) & (child[inner] < end[inner])
-        _require(ends.all(), "a tree of the forest has a cycle or leaves its array")
-    feature, columns = nodes["feature"][inner], nodes["columns"]
-    exists = (feature >= 0).all() and (feature < len(columns)).all() and (columns >= 0).all()
-    _require(exists, "a tree of the forest splits on a feature that does not exist")
+def _check_forest(forest: ForestLearner, n_labels: int) -> None:
+    """A walk down any tree must end, in a leaf that has rows."""
+    fault = forest.trees.fault(len(forest.columns))
+    _require(not fault, f"forest: {fault}")
+    _require_floats("forest.threshold", forest.trees.threshold, (None,))
+    _require_floats("forest.prior", forest.prior, (n_labels,))
+    _require_floats("forest.Y", forest.Y, (None, n_labels))
+    sizes, members = forest.leaf_sizes, forest.members
+    _require(len(sizes) == forest.trees.n_leaves and (sizes > 0).all(), "forest: not every leaf has rows")
+    _require(sizes.sum() == len(members), "forest: the rows of the leaves do not add up")
+    exist = members.min(initial=0) >= 0 and members.max(initial=0) < forest.Y.shape[0]
+    _require(exist, "forest: a leaf holds a row that does not exist")
+    _require(forest.columns.min(initial=0) >= 0, "forest: a column that does not exist")
 
 
 def _require_floats(name: str, array: Any, shape: tuple[int | None, ...]) -> None:

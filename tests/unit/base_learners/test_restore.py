@@ -51,32 +51,57 @@ def test_a_learner_named_twice_is_refused(arrays: Arrays) -> None:
         restore_stack(("linear", "linear"), arrays, 2)
 
 
-def inner_node(arrays: Arrays) -> int:
-    return int(np.flatnonzero(arrays["forest.left"] >= 0)[0])
+def other_shape(arrays: Arrays) -> None:
+    arrays["forest.is_leaf"][0] ^= 0xFF
 
 
-def cycle(arrays: Arrays) -> None:
-    arrays["forest.right"][inner_node(arrays)] = 0
+def other_nodes(arrays: Arrays) -> None:
+    arrays["forest.nodes"][0] += 1
+
+
+def no_nodes(arrays: Arrays) -> None:
+    arrays["forest.nodes"] = arrays["forest.nodes"][:0]
 
 
 def unknown_feature(arrays: Arrays) -> None:
-    arrays["forest.feature"][inner_node(arrays)] = 4
+    arrays["forest.feature"][0] = 4
 
 
-def unknown_leaf(arrays: Arrays) -> None:
-    arrays["forest.leaf"][0, 0] = 10**6
+def negative_feature(arrays: Arrays) -> None:
+    arrays["forest.feature"][0] = -1
+
+
+def unknown_row(arrays: Arrays) -> None:
+    arrays["forest.members"][0] = 40
+
+
+def empty_leaf(arrays: Arrays) -> None:
+    arrays["forest.leaf_sizes"][1] += arrays["forest.leaf_sizes"][0]
+    arrays["forest.leaf_sizes"][0] = 0
 
 
 def short_threshold(arrays: Arrays) -> None:
     arrays["forest.threshold"] = arrays["forest.threshold"][:-1]
 
 
-def short_right(arrays: Arrays) -> None:
-    arrays["forest.right"] = arrays["forest.right"][:-1]
+def short_members(arrays: Arrays) -> None:
+    arrays["forest.members"] = arrays["forest.members"][:-1]
 
 
-def float_offsets(arrays: Arrays) -> None:
-    arrays["forest.offsets"] = arrays["forest.offsets"].astype(np.float64)
+def float_nodes(arrays: Arrays) -> None:
+    arrays["forest.nodes"] = arrays["forest.nodes"].astype(np.float64)
+
+
+def two_axes(arrays: Arrays) -> None:
+    arrays["forest.leaf_sizes"] = arrays["forest.leaf_sizes"][:, None]
+
+
+def negative_column(arrays: Arrays) -> None:
+    arrays["forest.columns"][0] = -1
+
+
+def unknown_label(arrays: Arrays) -> None:
+    arrays["forest.Y.indices"][0] = 2
 
 
 def no_spread(arrays: Arrays) -> None:
@@ -100,17 +125,24 @@ def missing_feature(arrays: Arrays) -> None:
 
 
 DAMAGES: dict[Callable[[Arrays], None], str] = {
-    cycle: "has a cycle",
+    other_shape: "a tree ends before or after its last node",
+    other_nodes: "nodes of the trees do not add up|a tree ends before or after its last node",
+    no_nodes: "nodes of the trees do not add up",
     unknown_feature: "a feature that does not exist",
-    unknown_leaf: "a leaf that does not exist",
-    short_threshold: r"forest.threshold has shape",
-    short_right: "arrays of the forest do not match",
-    float_offsets: "forest.offsets is not a list of integers",
+    negative_feature: "a feature that does not exist",
+    unknown_row: "a row that does not exist",
+    empty_leaf: "not every leaf has rows",
+    short_threshold: "one feature and one threshold each",
+    short_members: "rows of the leaves do not add up",
+    float_nodes: "forest.nodes is not a list of integers",
+    two_axes: "forest.leaf_sizes is not a list of integers",
+    negative_column: "a column that does not exist",
+    unknown_label: "must be < 2",
     no_spread: "spread must be positive",
     integer_weights: "linear.weights has shape",
     unknown_choice: "a loss and C that do not exist",
     missing_neighbours: r"lack the array 'X\.data'",
-    missing_feature: "forest.feature is missing",
+    missing_feature: "lack the array 'feature'",
 }
 
 
