@@ -7,6 +7,8 @@ with rows x trees, not with leaves x labels. That is why scikit-learn grows the 
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from lampnet.runtime.side_by_side import Pulse, side_by_side
 TREES = 200
 MANY_ROWS = 5_000
 TREES_FOR_MANY_ROWS = 100
+FEWEST_TREES = 24  # grown whatever the time budget; they say how long a tree takes
 LABEL_PROJECTIONS = 16
 MIN_ROWS_PER_LEAF = 3
 FEATURES_PER_SPLIT = 100
@@ -60,7 +63,7 @@ class ForestLearner:
         growing, predicting = part_of(context.progress, 0.0, 0.9), part_of(context.progress, 0.9, 1.0)
         everything = np.arange(len(Y_nL))
         leaf_nT, in_bag_nT = self._grow(
-            X, Y_nL, seed, [everything] if fold_n is None else _row_subsets(fold_n), growing
+            X, Y_nL, seed, [everything] if fold_n is None else _row_subsets(fold_n), replace(context, progress=growing)
         )
         if fold_n is None:
             return self._logits(leaf_nT, ~in_bag_nT, predicting)
@@ -68,10 +71,10 @@ class ForestLearner:
         return self._logits(leaf_nT, ~fold_seen_fT[fold_n], predicting)
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
-        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))], progress)
+        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))], FitContext(progress=progress))
 
     def _grow(
-        self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray], progress: OnProgress
+        self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray], context: FitContext
     ) -> tuple[np.ndarray, np.ndarray]:
         """Grow equally many trees on rows of each subset; return every row's leaves (n, T), and who was in the bag."""
         prior = label_priors(Y_nL, np.float64)
@@ -79,9 +82,22 @@ class ForestLearner:
         Y = np.where(np.isnan(Y_nL), prior, Y_nL).astype(np.float32)
         self.columns, self.prior = _highest_variance(X), prior.astype(np.float32)
         grower = _Grower(_seen(X, self.columns), (Y - prior) / np.sqrt(prior * (1 - prior) + 1e-3), seed, subsets)
-        n_trees = -(-(TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS) // len(subsets)) * len(subsets)
+        wanted = TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS
+        few, n_trees = (-(-count // len(subsets)) * len(subsets) for count in (min(FEWEST_TREES, wanted), wanted))
+        progress, began = context.progress, time.monotonic()
         grown = side_by_side(
-            grower.tree, range(n_trees), lambda share: progress(share, f"growing {n_trees} trees, {share:.0%} done")
+            grower.tree, range(few), lambda share: progress(share * few / n_trees, f"growing {n_trees} trees")
+        )
+        if context.budget_seconds is not None and few < n_trees:
+            seconds = (time.monotonic() - began) / few
+            affordable = int(context.budget_seconds / max(seconds, 1e-9)) // len(subsets) * len(subsets)
+            if affordable < n_trees:
+                n_trees = max(few, affordable)
+                context.log(f"forest: {n_trees} trees instead of {wanted}, to keep the time budget")
+        grown += side_by_side(
+            grower.tree,
+            range(few, n_trees),
+            lambda share: progress((few + share * (n_trees - few)) / n_trees, f"growing {n_trees} trees"),
         )
         self.trees = Trees(
             np.array([len(tree.is_leaf) for tree in grown]),

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from lampnet.base_learners import forest as forest_module
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.protocol import FitContext
 from lampnet.runtime.torch_state import threads
 
 
@@ -146,3 +147,17 @@ def test_words_and_their_dense_form_give_the_same_forest() -> None:
         slow = slow_logits(forest, X[row], Y, np.flatnonzero(~bag[row]).tolist())
         np.testing.assert_allclose(logits[row], slow, rtol=1e-3, atol=1e-3)
     np.testing.assert_array_equal(forest.logits(X), forest.logits(sparse.csr_matrix(X)))
+
+
+def test_a_spent_budget_leaves_the_fewest_trees_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forest_module, "TREES", 60)
+    X, Y = data(40, 5, 3, seed=6)
+    logged: list[str] = []
+    forest = ForestLearner()
+    forest.fit(X, Y, 0, None, FitContext(budget_seconds=0.0, log=logged.append))
+    assert len(forest.trees) == forest_module.FEWEST_TREES
+    assert logged == ["forest: 24 trees instead of 60, to keep the time budget"]
+    whole = ForestLearner()
+    whole.fit(X, Y, 0, None, FitContext(log=logged.append))
+    assert len(whole.trees) == 60
+    assert len(logged) == 1
