@@ -1,0 +1,26 @@
+"""The page on known labels shows what was measured, and its example runs on the public names."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from lampnet import LaMPClassifier
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_table_is_written_from_the_measurements() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "known_labels.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_method_of_the_example_exists() -> None:
+    page = (ROOT / "docs" / "known-labels.md").read_text(encoding="utf-8")
+    shown = [line.partition("model.")[2].partition("(")[0] for line in page.splitlines() if line.startswith("model.")]
+    assert len(shown) == 4
+    assert all(callable(getattr(LaMPClassifier, name)) for name in shown)
