@@ -21,14 +21,21 @@ from toy_process import ToyRun  # noqa: E402
 
 
 @pytest.fixture(scope="session")
-def train_toy() -> Iterator[Callable[..., ToyRun]]:
-    """Start the toy training: `train_toy("once", folder, "resume", "training.epochs=3")`."""
+def command_context() -> Any:
+    """A fork server that has trained once and knows all commands: its children start at once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["warm_training"])
+    context.set_forkserver_preload(["warm_training", "warm_commands"])
     with pytest.MonkeyPatch.context() as patch:  # results are exact for a fixed number of threads
         patch.setenv("OMP_NUM_THREADS", "1")
         patch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
         forkserver.ensure_running()
+    return context
+
+
+@pytest.fixture(scope="session")
+def train_toy(command_context: Any) -> Iterator[Callable[..., ToyRun]]:
+    """Start the toy training: `train_toy("once", folder, "resume", "training.epochs=3")`."""
+    context = command_context
     started: list[ToyRun] = []
 
     def start(*arguments: object, file_limit: int = 0) -> ToyRun:

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.faults
 
 TOY = Path(__file__).with_name("toy_training.py")
 NO_DROPOUT = ("model.dropout=0", "model.node_dropout=0", "training.epochs=3", "unknown=0.1")
+#: Processes killed in one run; LAMPNET_TORCHRUN_KILLS=10 for the figure in docs/reliability.md
+KILLS = int(os.environ.get("LAMPNET_TORCHRUN_KILLS", "2"))
 EPOCH = re.compile(r"epoch (\d+) loss (\S+) score (\S+)")
 
 
@@ -50,16 +52,22 @@ def test_two_processes_have_the_losses_and_scores_of_one(more: tuple[str, ...], 
     assert [score for _, _, score in one] == [score for _, _, score in two]
 
 
-def test_a_lost_process_ends_the_run_and_the_restart_resumes_it(tmp_path: Path) -> None:
-    uninterrupted, _ = torchrun(TOY, "once", tmp_path / "a", "training.epochs=3").communicate()
-    interrupted = torchrun(TOY, "once", tmp_path / "b", "training.epochs=3", "lose_worker_at=20", restarts=1)
+def test_lost_processes_end_the_run_and_each_restart_resumes_it(tmp_path: Path, record: Any) -> None:
+    uninterrupted, _ = torchrun(TOY, "once", tmp_path / "a").communicate()
+    steps = [6 + 7 * number for number in range(KILLS)]
+    lost = f"lose_worker_at={','.join(map(str, steps))}"
+    interrupted = torchrun(TOY, "once", tmp_path / "b", lost, restarts=KILLS)
     output, _ = interrupted.communicate()
     assert interrupted.returncode == 0, output
     assert "another process of this run was lost" in output
-    assert re.search(r"resumed at (1[5-9]|20)\b", output), output
+    resumed = [int(step) for step in re.findall(r"resumed at (\d+)", output)]
+    assert len(resumed) == KILLS
+    # A process is killed after its step was logged; the checkpoint of that step may or may not be written by then.
+    assert all(step - 2 <= at <= step for at, step in zip(resumed, steps, strict=True)), resumed
     weights = [re.findall(r"weights (\w+)", text) for text in (uninterrupted, output)]
     assert weights[0] == weights[1]
     assert len(weights[0]) == 1
+    record("torchrun_kills_survived", KILLS)
 
 
 def test_sigterm_ends_both_processes_after_the_same_step(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 """A small training run in its own process, for tests that kill it, limit its disk space or start it twice.
 
-    python toy_training.py once FOLDER [resume] [lose_worker_at=STEP] [setting=value ...]
+    python toy_training.py once FOLDER [resume] [lose_worker_at=STEP,STEP,...] [setting=value ...]
     python toy_training.py killed FOLDER KILLS SEED
 
-`once` trains and prints one line per event and, at the end, the digest of the weights.
+`once` trains and prints one line per event and, at the end, the digest of the weights. Of the processes that torchrun
+started, one is killed at the first of the steps, after the first restart at the second, and so on.
 `killed` trains once without interruption, then in child processes that are killed with SIGKILL after a random
 number of lines and resumed until the run ends; it prints both digests and the number of kills survived.
 """
@@ -89,12 +90,14 @@ def once(arguments: argparse.Namespace) -> int:
     resume = "resume" in arguments.settings
     changes = dict(setting.split("=", 1) for setting in arguments.settings if setting != "resume")
     unknown = float(changes.pop("unknown", 0))
-    lose_at = f"step at {changes.pop('lose_worker_at', 'no step')}"
+    steps = changes.pop("lose_worker_at", "").split(",")
+    restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    lose_at = f"step at {steps[restarts]}" if restarts < len(steps) else "no step"
 
     def log(line: str) -> None:
         print_line(line)
-        if line == lose_at and not distributed.restarted():
-            os.kill(other_worker(), signal.SIGKILL)
+        if line == lose_at:  # the other process and the leader itself take turns
+            os.kill(os.getpid() if restarts % 2 else other_worker(), signal.SIGKILL)
 
     try:
         with distributed.joined() as us:

@@ -69,6 +69,9 @@ def run(arguments: Sequence[str]) -> int:
         if not isinstance(leaving.__context__, BrokenPipeError):
             raise
         return _reader_left()
+    except OSError as fault:  # the machine's, at a moment that no sentence was written for: no descriptors left, ...
+        where = "" if fault.filename is None else f"{fault.filename}: "
+        return _explain(f"{where}{fault.strerror or fault}; put that right and run the command again", 1)
     except MemoryError:
         return _explain("out of memory; give fewer rows, a smaller batch or --set model.width=64", 1)
     except Exception as fault:

@@ -13,7 +13,7 @@ from lampnet.config import Config
 from lampnet.errors import ConfigError, DataError, LampnetError, did_you_mean
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.protocol import Log, run
-from lampnet.experiments.result_files import file_name, read_result, write_result
+from lampnet.experiments.result_files import check_writable, file_name, read_result, write_result
 from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_systems
 from lampnet.pipeline.fit import resolve
 from lampnet.readers.named.registry import NAMES
@@ -120,6 +120,7 @@ def reproduce(
     Returns the files written now.
     """
     tasks = list(tasks)
+    check_writable(folder)
     check_settings(chosen_systems([task.system for task in tasks]), settings)
     missing = [task for task in tasks if again or not task.path(folder).exists()]
     log(f"{len(tasks) - len(missing)} of {len(tasks)} results are there; {len(missing)} to run")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
-from lampnet.errors import FormatError
+from lampnet.errors import ConfigError, FormatError
 from lampnet.runtime.atomic_files import write_atomically
 
 _NAME = re.compile(r"(?P<dataset>.+)--(?P<system>.+)--seed(?P<seed>\d+)\.json")
@@ -22,6 +23,17 @@ Result = dict[str, Any]
 def file_name(dataset: str, system: str, seed: int) -> str:
     """The name of a result's file; what a folder's name cannot be in a file name becomes a dash."""
     return f"{re.sub(r'[^A-Za-z0-9_.]+', '-', dataset)}--{system}--seed{seed}.json"
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that results cannot be written to, before hours are spent on them."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as fault:
+        problem = "it is a file" if folder.is_file() else fault.strerror or fault
+        raise ConfigError(f"{folder} cannot be the folder of results ({problem}); give another folder") from None
 
 
 def write_result(folder: Path, result: Result) -> Path:

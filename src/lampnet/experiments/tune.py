@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -166,7 +167,7 @@ def tune(
     about = {"data": rows.train.name, "rows": len(rows.train), "metric": search.metric, "base": base.to_json()}
     budget = search.time_budget
     # A signal ends the running trial at once, but never interrupts a line of the journal.
-    with signals_collected() as received:
+    with _journal_kept(folder), signals_collected() as received:
         study = _open_study(folder, search.seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
         ends = time.monotonic() + budget if budget else float("inf")
         while (search.trials is None or _finished(study) < search.trials) and time.monotonic() < ends:
@@ -181,9 +182,22 @@ def tune(
             _run_trial(study, trial, partial(_score, rows, config, search.metric), log)
             if _best(study) is not None:
                 _write_best(folder, study, search.metric, rows.train.name)
-    if _best(study) is None:
-        raise ConfigError("not one trial could be finished; give the search more time or other settings")
+        if _best(study) is None:
+            raise ConfigError("not one trial could be finished; give the search more time or other settings")
+        # Again, for a search that was killed after its last trial and before it wrote this.
+        _write_best(folder, study, search.metric, rows.train.name)
     return _found(study, search.metric)
+
+
+@contextmanager
+def _journal_kept(folder: Path) -> Iterator[None]:
+    """Explain what Optuna raises when the folder is removed while it searches."""
+    try:
+        yield
+    except (OSError, RuntimeError) as fault:
+        if (folder / JOURNAL).exists():
+            raise
+        raise ConfigError(f"{folder} was removed while the search ran; start it again") from fault
 
 
 def _score(rows: Splits, config: Config, metric: str, callback: Callable[[str, Any], None]) -> float:
