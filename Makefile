@@ -33,11 +33,12 @@ test: lint
 
 # Kills processes, fills disks, fuzzes files: slower, and kept apart.
 test-faults: install
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -m faults
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -m "faults and not long"
 
-# The figures of docs/reliability.md: the fault tests with a million rows, and the streaming benchmark.
+# The figures of docs/reliability.md: all fault tests, the long ones too (hours), and the streaming benchmark.
 reliability: install
-	LAMPNET_RECORD=docs/measurements/reliability.json LAMPNET_STREAM_ROWS=1000000 $(BIN)/python -m pytest tests/faults -m faults
+	rm -f docs/measurements/reliability.json
+	OMP_NUM_THREADS=1 LAMPNET_RECORD=docs/measurements/reliability.json $(BIN)/python -m pytest tests/faults -m faults
 	$(BIN)/python benchmarks/streaming.py --out docs/measurements/streaming.json
 	$(BIN)/python benchmarks/reliability_page.py
 

@@ -1,9 +1,9 @@
-"""Write the figures of docs/reliability.md from the measurements, so that no number is typed by hand.
+"""Write docs/reliability.md: the text beside this file, with the recorded figures and links to the tests.
 
     python benchmarks/reliability_page.py [--check]
 
 `make reliability` runs the fault tests, which record docs/measurements/reliability.json, and then this script.
-`--check` writes nothing and fails if the page differs from the measurements.
+`--check` writes nothing and fails if the page differs from text and measurements.
 """
 
 from __future__ import annotations
@@ -16,48 +16,55 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "reliability.md"
-BLOCK = re.compile(r"(<!-- figures -->\n).*?(<!-- end of figures -->)", re.DOTALL)
+TEXT = Path(__file__).with_name("reliability_text.md")
+MISSING = "(not measured on this version)"
+TEST = re.compile(r"\{test ([\w/]+\.py)::(\w+)\}")
+FIGURE = re.compile(r"\{(\w+)\}")
 
 
-def figures(folder: Path) -> dict[str, Any]:
-    """The measurements that exist, by file name."""
-    names = ("reliability", "streaming")
-    return {
-        name: json.loads((folder / f"{name}.json").read_text()) for name in names if (folder / f"{name}.json").exists()
-    }
+def figures(folder: Path) -> dict[str, str]:
+    """The figures of the text by name, as far as they were measured."""
+    faults, stream = (_read(folder / f"{name}.json") for name in ("reliability", "streaming"))
+    found = {name: f"{value:,}" for name, value in faults.items() if isinstance(value, (int, float))}
+    for name in ("signals_survived", "descriptors_exhausted", "folders_removed", "concurrent_predictions"):
+        parts = [value for key, value in faults.items() if key.startswith(f"{name}[")]
+        if parts:
+            found[name] = f"{sum(parts):,}"
+        if parts and name == "concurrent_predictions":
+            found["concurrent_kinds"] = str(len(parts))
+    for which in ("default", "tiny"):
+        service = faults.get(f"service[{which}]")
+        if service is not None:
+            found[f"service_{which}"] = f"{service['predictions']:,}"
+            found[f"service_{which}_grown"] = f"{max(0, service['grown_kb']):,} kB"
+    if stream:
+        found["stream_rows"] = f"{stream['rows']:,}"
+        found["prepare_peak_gb"], found["train_peak_gb"] = (f"{stream[s]['peak_gb']:.2f}" for s in ("prepare", "train"))
+        found["speed_ratio"] = f"{stream['speed']['speed_ratio']:.2f}"
+    return found
 
 
-def table(measured: dict[str, Any]) -> str:
-    """The figures as a Markdown table; missing measurements are marked."""
-    faults, stream = measured.get("reliability", {}), measured.get("streaming", {})
-    missing = "not measured on this version"
+def _read(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    return content
 
-    def one(value: Any, form: str) -> str:
-        return missing if value is None else form.format(value)
 
-    train, prepare, speed = (stream.get(stage, {}) for stage in ("train", "prepare", "speed"))
-    lines = {
-        "kills (SIGKILL at random moments) survived by one run, with bit-identical weights": one(
-            faults.get("kills_survived"), "{}"
-        ),
-        "damaged data files read or refused, without a crash": one(faults.get("data_files_fuzzed"), "{:,}"),
-        "damaged model folders loaded or refused, without a crash": one(faults.get("model_folders_fuzzed"), "{:,}"),
-        "rows streamed by one `lampnet predict`": one(faults.get("rows_streamed"), "{:,}"),
-        "peak resident memory of that prediction": one(faults.get("stream_peak_mb"), "{:,} MB"),
-        "memory-mapped documents prepared and trained on": one(stream.get("rows"), "{:,}"),
-        "peak resident memory while preparing them": one(prepare.get("peak_gb"), "{:.2f} GB"),
-        "peak resident memory while training on them": one(train.get("peak_gb"), "{:.2f} GB"),
-        "training speed of mapped rows relative to rows in memory": one(speed.get("speed_ratio"), "{:.2f}"),
-    }
-    return "| what | figure |\n|---|---|\n" + "".join(f"| {what} | {figure} |\n" for what, figure in lines.items())
+def page(text: str, measured: dict[str, str]) -> str:
+    """The text with figures and links in place.
+
+    >>> page("Tried: {kills} times, {other}. {test faults/test_x.py::test_it_holds}", {"kills": "20"})
+    'Tried: 20 times, (not measured on this version). [held by `test_it_holds`](../tests/faults/test_x.py)'
+    """
+    linked = TEST.sub(r"[held by `\2`](../tests/\1)", text)
+    return FIGURE.sub(lambda found: measured.get(found[1], MISSING), linked)
 
 
 def main() -> int:
-    page = PAGE.read_text(encoding="utf-8")
-    filled = BLOCK.sub(lambda found: found[1] + table(figures(DOCS / "measurements")) + found[2], page)
+    filled = page(TEXT.read_text(encoding="utf-8"), figures(DOCS / "measurements"))
     if "--check" in sys.argv[1:]:
-        print("docs/reliability.md " + ("states" if filled == page else "does not state") + " the recorded figures")
-        return int(filled != page)
+        same = PAGE.read_text(encoding="utf-8") == filled
+        print("docs/reliability.md " + ("states" if same else "does not state") + " the text and the recorded figures")
+        return int(not same)
     PAGE.write_text(filled, encoding="utf-8")
     return 0
 

@@ -23,8 +23,8 @@ from command_process import Ended, Fault, run_command
 
 pytestmark = pytest.mark.faults
 
-#: Moments of each signal in each command; LAMPNET_FAULT_MOMENTS=20 for the figure in docs/reliability.md
-MOMENTS = int(os.environ.get("LAMPNET_FAULT_MOMENTS", "1"))
+#: How many moments of a fault are tried in each command.
+some_moments = pytest.mark.parametrize("moments", [1, pytest.param(10, marks=pytest.mark.long)])
 TINY = ("--set=model.width=8", "--set=model.heads=2", "--set=model.steps=1", "--set=training.threads=1")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
 #: How a command ends that a signal stopped: by its own code, or by the signal itself.
@@ -143,15 +143,23 @@ def check_ended_well(ended: Ended) -> None:
         assert len([line for line in ended.err.splitlines() if line.startswith("lampnet: ")]) == 1, ended.err
 
 
+@some_moments
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_signal_at_a_random_moment_loses_nothing(
-    name: str, number: signal.Signals, cases: Any, undisturbed: Any, run: Any, tmp_path: Path, record: Any
+    name: str,
+    number: signal.Signals,
+    moments: int,
+    cases: Any,
+    undisturbed: Any,
+    run: Any,
+    tmp_path: Path,
+    record: Any,
 ) -> None:
     case = case_of(cases, name)
     whole, wanted = undisturbed[name]
     draw = random.Random(f"{name} {number}")
-    for moment in range(MOMENTS):
+    for moment in range(moments):
         work = tmp_path / str(moment)
         at = some_moment(whole, draw, moment)
         ended = run(work / "log", *case.arguments(work), fault=Fault(at_call=at, signal_number=number))
@@ -163,16 +171,17 @@ def test_a_signal_at_a_random_moment_loses_nothing(
         check_ended_well(again)
         assert case.result(work, again.out) == wanted, where
         shutil.rmtree(work)
-    record(f"signals_survived[{name} {number.name}]", MOMENTS)
+    record(f"signals_survived[{name} {number.name}]", moments)
 
 
+@some_moments
 @pytest.mark.parametrize("name", NAMES)
 def test_without_descriptors_a_command_ends_in_one_line_and_runs_again(
-    name: str, cases: Any, undisturbed: Any, run: Any, tmp_path: Path, record: Any
+    name: str, moments: int, cases: Any, undisturbed: Any, run: Any, tmp_path: Path, record: Any
 ) -> None:
     case = case_of(cases, name)
     ends = []
-    for left in range(0, 3 * MOMENTS, 1):
+    for left in range(2 * moments):
         work = tmp_path / str(left)
         ended = run(work / "log", *case.arguments(work), fault=Fault(descriptors=left))
         check_ended_well(ended)
@@ -186,13 +195,14 @@ def test_without_descriptors_a_command_ends_in_one_line_and_runs_again(
     record(f"descriptors_exhausted[{name}]", len(ends))
 
 
+@some_moments
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "compare"])
 def test_a_removed_folder_ends_a_command_in_one_line(
-    name: str, cases: Any, undisturbed: Any, run: Any, tmp_path: Path, record: Any
+    name: str, moments: int, cases: Any, undisturbed: Any, run: Any, tmp_path: Path, record: Any
 ) -> None:
     case = case_of(cases, name)
     draw = random.Random(name)
-    for moment in range(2 * MOMENTS):
+    for moment in range(moments):
         work, log = tmp_path / str(moment), tmp_path / f"log {moment}"
         work.mkdir()
         at = some_moment(undisturbed[name][0], draw, moment)
@@ -203,7 +213,7 @@ def test_a_removed_folder_ends_a_command_in_one_line(
         again = run(log, *case.arguments(work))
         assert again.code == 0, (at, again.err)
         assert case.result(work, again.out) == undisturbed[name][1]
-    record(f"folders_removed[{name}]", 2 * MOMENTS)
+    record(f"folders_removed[{name}]", moments)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,8 +18,6 @@ pytestmark = pytest.mark.faults
 
 TOY = Path(__file__).with_name("toy_training.py")
 NO_DROPOUT = ("model.dropout=0", "model.node_dropout=0", "training.epochs=3", "unknown=0.1")
-#: Processes killed in one run; LAMPNET_TORCHRUN_KILLS=10 for the figure in docs/reliability.md
-KILLS = int(os.environ.get("LAMPNET_TORCHRUN_KILLS", "2"))
 EPOCH = re.compile(r"epoch (\d+) loss (\S+) score (\S+)")
 
 
@@ -52,22 +50,23 @@ def test_two_processes_have_the_losses_and_scores_of_one(more: tuple[str, ...], 
     assert [score for _, _, score in one] == [score for _, _, score in two]
 
 
-def test_lost_processes_end_the_run_and_each_restart_resumes_it(tmp_path: Path, record: Any) -> None:
+@pytest.mark.parametrize("kills", [1, pytest.param(10, marks=pytest.mark.long)])
+def test_lost_processes_end_the_run_and_each_restart_resumes_it(kills: int, tmp_path: Path, record: Any) -> None:
     uninterrupted, _ = torchrun(TOY, "once", tmp_path / "a").communicate()
-    steps = [6 + 7 * number for number in range(KILLS)]
+    steps = [6 + 7 * number for number in range(kills)]
     lost = f"lose_worker_at={','.join(map(str, steps))}"
-    interrupted = torchrun(TOY, "once", tmp_path / "b", lost, restarts=KILLS)
+    interrupted = torchrun(TOY, "once", tmp_path / "b", lost, restarts=kills)
     output, _ = interrupted.communicate()
     assert interrupted.returncode == 0, output
     assert "another process of this run was lost" in output
     resumed = [int(step) for step in re.findall(r"resumed at (\d+)", output)]
-    assert len(resumed) == KILLS
+    assert len(resumed) == kills
     # A process is killed after its step was logged; the checkpoint of that step may or may not be written by then.
     assert all(step - 2 <= at <= step for at, step in zip(resumed, steps, strict=True)), resumed
     weights = [re.findall(r"weights (\w+)", text) for text in (uninterrupted, output)]
     assert weights[0] == weights[1]
     assert len(weights[0]) == 1
-    record("torchrun_kills_survived", KILLS)
+    record("torchrun_kills_survived", kills)
 
 
 def test_sigterm_ends_both_processes_after_the_same_step(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from lampnet.readers.files import read_bytes
 from lampnet.runtime.memory_limit import limited_to
 
 
-@pytest.mark.parametrize("cases", [300, pytest.param(50_000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("cases", [300, pytest.param(50_000, marks=[pytest.mark.faults, pytest.mark.long])])
 def test_damaged_data_files_are_read_or_refused(cases: int, tmp_path: Path, record: Callable[[str, Any], None]) -> None:
     summary = fuzzed("fuzz_files.py", "damage", tmp_path, cases, cases)
     assert summary["failures"] == []
@@ -37,7 +37,7 @@ def test_damaged_data_files_are_read_or_refused(cases: int, tmp_path: Path, reco
         record("data_files_most_cpu_seconds", summary["most_cpu_seconds"])
 
 
-@pytest.mark.parametrize("cases", [12, pytest.param(2000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("cases", [12, pytest.param(2000, marks=[pytest.mark.faults, pytest.mark.long])])
 def test_ten_times_the_input_takes_at_most_twelve_times_the_time(
     cases: int, tmp_path: Path, record: Callable[[str, Any], None]
 ) -> None:
@@ -47,7 +47,7 @@ def test_ten_times_the_input_takes_at_most_twelve_times_the_time(
         record("data_files_grown_tenfold", cases)
 
 
-@pytest.mark.parametrize("cases", [15, pytest.param(1000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("cases", [15, pytest.param(1000, marks=[pytest.mark.faults, pytest.mark.long])])
 def test_small_files_that_stand_for_much_stay_within_the_memory(
     cases: int, tmp_path: Path, record: Callable[[str, Any], None]
 ) -> None:

@@ -10,7 +10,7 @@ import pytest
 from fuzzing import fuzzed
 
 
-@pytest.mark.parametrize("cases", [100, pytest.param(2000, marks=pytest.mark.faults)])
+@pytest.mark.parametrize("cases", [100, pytest.param(2000, marks=[pytest.mark.faults, pytest.mark.long])])
 def test_damaged_model_folders_load_or_are_refused(
     cases: int, tmp_path: Path, record: Callable[[str, Any], None]
 ) -> None:
