@@ -16,7 +16,7 @@ install: .venv/installed
 	touch $@
 
 demo: install
-	$(BIN)/lampnet train digits --out $(DEMO)/model --set training.epochs=12 --time-budget 90s
+	$(BIN)/lampnet train digits --out $(DEMO)/model --overwrite --set training.epochs=12 --time-budget 90s
 	$(BIN)/lampnet evaluate $(DEMO)/model digits
 	$(BIN)/lampnet explain $(DEMO)/model digits --out $(DEMO)/report
 	@echo "the model is in $(DEMO)/model, the report in $(DEMO)/report"

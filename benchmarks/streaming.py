@@ -71,7 +71,9 @@ def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
     from lampnet.readers.sources import Source
 
     preparing.BASE_LEARNER_ROWS = BASE_LEARNER_ROWS
-    preparing.prepare_source(Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True))
+    preparing.prepare_source(
+        Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True), overwrite=True
+    )
     return {}
 
 

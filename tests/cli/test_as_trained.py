@@ -129,13 +129,13 @@ def test_training_rows_are_recognised(
     link = folder / "link.csv"
     if not link.exists():
         link.symlink_to(folder / "tab.csv")
-    for given in ((), (folder / "tab.csv",), (link,)):
-        assert here("evaluate", folder / "model", *given, "--json") == 0
+    for given in (folder / "tab.csv", link):
+        assert here("evaluate", folder / "model", given, "--json") == 0
         shown = capsys.readouterr()
         assert json.loads(shown.out)["split"] == "train"
         assert "may have been trained on the train rows" in shown.err
-    assert here("evaluate", folder / "model") == 0
-    assert "tab, train: 240 rows" in capsys.readouterr().out
+    assert here("evaluate", folder / "model", link) == 0
+    assert "link, train: 240 rows" in capsys.readouterr().out
     # A folder's files are known one by one.
     for part, warned in (("train", True), ("test", False)):
         assert here("evaluate", trained / "model", trained / "data" / f"{part}.jsonl", "--json") == 0
@@ -159,7 +159,7 @@ def test_labels_may_be_separated_by_blanks(films: Path, tmp_path: Path, capsys: 
     model = load_model(films / "model")
     assert model.label_names == ("cup", "rain", "rome")
     assert model.metadata["source"]["columns"] == {"text": "plot", "labels": "genres", "separator": " "}
-    assert here("evaluate", films / "model", "--json") == 0
+    assert here("evaluate", films / "model", films / "films.csv", "--json") == 0
     capsys.readouterr()
     assert here("train", films / "films.csv", "--out", tmp_path / "m", "--columns", "separator=", *QUICK) == 2
     assert "give the sign between them" in capsys.readouterr().err

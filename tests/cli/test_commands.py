@@ -62,8 +62,8 @@ def test_evaluate_prints_one_json_object_and_nothing_else(trained: Path) -> None
     assert all(0 <= value <= 1 for value in found["metrics"].values())
 
 
-def test_evaluate_without_data_uses_the_training_s(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert here("evaluate", trained / "model", "--split", "train", "--json") == 0
+def test_evaluate_of_another_part_of_the_training_s_folder(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert here("evaluate", trained / "model", trained / "data", "--split", "train", "--json") == 0
     assert json.loads(capsys.readouterr().out)["rows"] == 60
 
 

@@ -57,11 +57,10 @@ def test_evaluate_skips_bad_rows_of_the_training_s_file(
     before = data.read_text()
     write_csv(data, bad=True)
     try:
-        assert here("evaluate", folder / "model", "--json") == 2
+        assert here("evaluate", folder / "model", data, "--json") == 2
         assert "line 62" in capsys.readouterr().err
-        for given in ((), (data,)):
-            assert here("evaluate", folder / "model", *given, "--json", "--on-bad-row", "skip") == 0
-            assert json.loads(capsys.readouterr().out)["rows"] == 60
+        assert here("evaluate", folder / "model", data, "--json", "--on-bad-row", "skip") == 0
+        assert json.loads(capsys.readouterr().out)["rows"] == 60
     finally:
         data.write_text(before)
 
@@ -125,5 +124,5 @@ def test_help_names_the_default_data(capsys: pytest.CaptureFixture[str]) -> None
     for name in ("evaluate", "train", "compare", "tune"):
         assert here(name, "--help") == 0
         printed[name] = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert "none means the data of the training" in printed.pop("evaluate")
+    assert "none means the named data set of the training" in printed.pop("evaluate")
     assert all("none means digit scenes" in text for text in printed.values())

@@ -41,8 +41,9 @@ def test_the_next_command_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFix
     (tmp_path / "data").mkdir()
     for part in ("train", "test"):
         write_jsonl(tmp_path / "data" / f"{part}.jsonl", texts(40))
-    assert here("train", tmp_path / "data", "--out", tmp_path / "my model", *QUICK) == 0
+    assert here("train", tmp_path / "data", "--out", tmp_path / "my model", "--overwrite", *QUICK) == 0
     printed = capsys.readouterr().out.splitlines()[-1]
-    assert shlex.split(printed) == ["next:", "lampnet", "evaluate", str(tmp_path / "my model")]
-    assert here("evaluate", tmp_path / "my model", "--json") == 0
+    next_command = ["evaluate", str(tmp_path / "my model"), str(tmp_path / "data")]
+    assert shlex.split(printed) == ["next:", "lampnet", *next_command]
+    assert here(*next_command, "--json") == 0
     assert json.loads(capsys.readouterr().out)["split"] == "test"

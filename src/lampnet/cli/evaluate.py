@@ -21,7 +21,7 @@ def command(
     data: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATA", help="A data set's name, a folder or a file; none means the data of the training."
+            metavar="DATA", help="A data set's name, a folder or a file; none means the named data set of the training."
         ),
     ] = None,
     split: options.Split = "test",
@@ -50,7 +50,6 @@ def command(
     from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import as_trained, match_rows
     from lampnet.persistence.model_folder import load_model
-    from lampnet.readers.sources import Source
     from lampnet.runtime import distributed
 
     regimes = [Regime.read(text) for text in known or []]
@@ -59,19 +58,7 @@ def command(
         fitted.given_known()  # a model that cannot take known labels says so before anything is read
     source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
     described = fitted.metadata.get("source")
-    if isinstance(described, dict) and (data is None or described.get("data") == source.to_json()["data"]):
-        try:
-            trained_on = Source(**described, root=data_root)
-        except TypeError:
-            raise DataError(f"{model} does not state what it was trained on; give the data") from None
-        source = replace(
-            trained_on,
-            columns=source.columns,
-            labels=labels or trained_on.labels,
-            on_bad_row="skip" if on_bad_row == "skip" else trained_on.on_bad_row,
-        )
-    elif data is None:
-        raise DataError(f"{model} does not state what it was trained on; give the data after the model's folder")
+    source = _as_in_training(described, model, source, is_given=data is not None)
     part = as_trained(fitted, source).part(split, fitted.config.training.seed, options.log)
     rows = match_rows(fitted, part)
     split = _part_of_training(described, source) or split
@@ -106,15 +93,46 @@ def command(
         console.print(known_table(scores["known"]))
 
 
+def _as_in_training(known: Any, model: Path, source: Source, is_given: bool) -> Source:
+    """The data to score, read as in the training where it is the training's.
+
+    A model folder may come from anywhere, so no path that only the folder names is opened: neither data that was not
+    asked for, nor a file of label names that does not lie beside the data.
+    """
+    known = known if isinstance(known, dict) else {}
+    trained_on = known.get("data")
+    if not isinstance(trained_on, str):
+        trained_on = None
+    if not is_given:
+        source = replace(source, data=trained_on or "")
+        if not source.named:
+            stated = f"was trained on {trained_on!r:.300}" if trained_on else "does not state what it was trained on"
+            raise DataError(f"{model} {stated}; give the data to score it on after the model's folder")
+    if source.to_json()["data"] != trained_on:
+        return source
+    names = known.get("labels")
+    if source.labels is None and isinstance(names, str) and not source.named:
+        rows = Path(source.data).resolve()
+        if Path(names).parent != (rows if rows.is_dir() else rows.parent):
+            raise DataError(f"{model} was trained with the label names of {names!r:.300}; give them with --labels FILE")
+        source = replace(source, labels=names)
+    skips = "skip" in (source.on_bad_row, known.get("on_bad_row"))
+    return replace(source, on_bad_row="skip" if skips else "error")
+
+
 def _part_of_training(known: Any, source: Source) -> str | None:
     """Which part of the training's data this file is; None for another file, or none."""
     from lampnet.readers.any_format import find_parts
 
-    rows, trained_on = Path(source.data), Path(str(known.get("data"))) if isinstance(known, dict) else None
-    if trained_on is None or source.named or not rows.is_file():
+    trained_on = known.get("data") if isinstance(known, dict) else None
+    if not isinstance(trained_on, str) or source.named or not Path(source.data).is_file():
+        return None
+    rows = Path(source.data).resolve()
+    if str(rows) == trained_on:
+        return "train"
+    if str(rows.parent) != trained_on:
         return None
     try:
-        files = {"train": trained_on} if trained_on.is_file() else find_parts(trained_on)
-    except LampnetError:  # the data of the training is no longer there
+        return next((part for part, file in find_parts(rows.parent).items() if file.samefile(rows)), None)
+    except LampnetError:  # a folder without a training part
         return None
-    return next((part for part, file in files.items() if file.samefile(rows)), None)

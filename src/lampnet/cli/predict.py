@@ -6,15 +6,15 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lampnet.cli import options
-from lampnet.errors import ConfigError, DataError, did_you_mean
+from lampnet.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,6 +62,7 @@ def command(
     from lampnet.evaluation.metrics import METRICS
     from lampnet.inference.match_schema import as_trained
     from lampnet.persistence.model_folder import load_model
+    from lampnet.persistence.prediction_file import PredictionFile
     from lampnet.readers.row_chunks import chunks
     from lampnet.runtime import distributed
 
@@ -72,22 +73,33 @@ def command(
     source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row, known_column)
     if out is not None and not source.named:
         _check_apart(Path(rows), out)
-    with distributed.joined() as team:
+    with distributed.joined() as team, ExitStack() as opened:
         fitted = load_model(model)
+        output = None
+        if out is not None and team.leads:
+            chosen = {"metric": metric, "precision": precision, "shortlist": shortlist, "split": split}
+            origin = {"model": fitted.metadata["model_sha256"], "input": source.to_json(), **chosen}
+            output = opened.enter_context(PredictionFile(out, origin))
         if precision != "float32" or shortlist is not None:
             fitted = fitted.for_prediction(precision, shortlist)
-        done = distributed.from_leader(_rows_in(out) if resume and out is not None and team.leads else 0)
+        done = distributed.from_leader(output.whole_rows() if resume and output is not None else 0)
         source = as_trained(fitted, source, unlabelled=True)
         notice = options.log if team.leads else None
         stream = chunks(source, split, fitted.config.training.seed, done, CHUNK_ROWS, notice=notice)
         first = [*islice(stream, 1)]  # a mistake in the input must not empty the file
         empty = 0
-        with _sink(out if team.leads else Path(os.devnull), append=bool(done)) as sink:
-            for chunk in chain(first, stream):
-                lines, unknown = _predicted(fitted, chunk, metric, done)
-                sink.writelines(lines)
-                sink.flush()  # whatever happens next, these rows are kept
-                done, empty = done + len(chunk), empty + unknown
+        if output is not None and (first or not done):
+            output.begin()
+        for chunk in chain(first, stream):
+            lines, unknown = _predicted(fitted, chunk, metric, done)
+            if output is not None:
+                output.write(lines)
+            elif team.leads:
+                sys.stdout.writelines(lines)
+                sys.stdout.flush()
+            done, empty = done + len(chunk), empty + unknown
+        if output is not None:
+            output.finish()
     if empty and team.leads:
         priors = "had nothing that the model knows and were predicted from the label priors"
         options.log(f"lampnet: warning: {empty} row(s) {priors}")
@@ -125,41 +137,3 @@ def _lines(ids: tuple[str, ...], names: tuple[str, ...], proba: np.ndarray, chos
         scores = {names[label]: round(float(proba[row, label]), 6) for label in (*taken, *others)}
         line = {"id": name, "labels": [names[label] for label in taken], "scores": scores}
         yield json.dumps(line, ensure_ascii=False) + "\n"
-
-
-def _rows_in(path: Path) -> int:
-    """Whole lines in the file; an unfinished last line is removed."""
-    if not path.exists():
-        return 0
-    count, end = 0, 0
-    try:
-        with path.open("rb+") as file:
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                count, end = count + 1, end + len(line)
-            file.truncate(end)
-    except OSError as fault:
-        raise DataError(f"{path} cannot be continued ({fault.strerror or fault})") from None
-    return count
-
-
-@contextmanager
-def _sink(path: Path | None, append: bool) -> Iterator[IO[str]]:
-    if path is None:
-        yield sys.stdout
-        return
-    try:
-        file = path.open("a" if append else "w", encoding="utf-8")
-    except OSError as fault:
-        raise DataError(f"{path} cannot be written ({fault.strerror or fault}); give another file") from None
-    try:
-        with file:
-            yield file
-            if path.is_file():  # not a device, which cannot be flushed
-                os.fsync(file.fileno())
-    except OSError as fault:
-        raise DataError(
-            f"{path} could not be finished ({fault.strerror or fault}); its whole lines are good: "
-            "make room and continue with --resume"
-        ) from None

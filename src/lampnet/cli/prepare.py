@@ -23,6 +23,7 @@ def command(
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace prepared rows that DIR holds.")] = False,
 ) -> None:
     """Encode data larger than memory once. Then run: lampnet train DIR --out MODEL."""
     from lampnet.config import Config
@@ -31,7 +32,7 @@ def command(
 
     config = Config.preset(preset).updated(options.settings_of(settings))
     source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
-    prepare_source(source, out, config, options.log)
+    prepare_source(source, out, config, options.log, overwrite)
     parts = open_prepared(out).parts
     typer.echo(f"{len(parts['train']):,} training and {len(parts['valid']):,} validation rows are in {out}")
     typer.echo(f"next: {shlex.join(['lampnet', 'train', str(out), '--out', 'MODEL'])}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lampnet.cli import options
-from lampnet.errors import CheckpointError
+from lampnet.errors import CheckpointError, ConfigError
 
 if TYPE_CHECKING:
     from lampnet.pipeline.run import Resume, Run
@@ -42,6 +42,9 @@ def command(
     seed: Annotated[int | None, typer.Option("--seed", help="For splits, initial weights and row order.")] = None,
     settings: options.Settings = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in DIR.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace the model in DIR, or start its unfinished training again.")
+    ] = False,
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
@@ -56,6 +59,8 @@ def command(
     from lampnet.pipeline.run import Resume, Run, feature_steps, holds_run
     from lampnet.runtime.durations import seconds_of
 
+    if resume and overwrite:
+        raise ConfigError("--resume continues what DIR holds, --overwrite drops it; give one of them")
     if resume and data is None and not holds_run(out):
         raise CheckpointError(f"{out} holds no training to resume; check the folder, or give DATA to start one there")
     changes: dict[str, object] = dict(options.settings_of(settings))
@@ -74,10 +79,10 @@ def command(
         label_graph=label_graph or config.label_graph,
     )
     how = Resume(any_run=not anything, keep_budget=keep_budget) if resume else None
-    return _train(asked, out, how, quiet)
+    return _train(asked, out, how, overwrite, quiet)
 
 
-def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
+def _train(asked: Run, out: Path, how: Resume | None, overwrite: bool, quiet: bool) -> int:
     from rich.console import Console
 
     from lampnet.cli.display import TrainingDisplay, score_table
@@ -87,7 +92,7 @@ def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
-            outcome = train_into(asked, out, how, display.event, display.log, display.phase)
+            outcome = train_into(asked, out, how, overwrite, display.event, display.log, display.phase)
         except Stopped as stopped:
             kept = "the best model so far is saved" if stopped.model is not None else "nothing was learned yet"
             if team.leads:
@@ -98,6 +103,7 @@ def _train(asked: Run, out: Path, how: Resume | None, quiet: bool) -> int:
     if not quiet and team.leads:
         Console(soft_wrap=True).print(score_table("held-out rows", outcome.scores))
         # All rows of a single file were trained on: there is nothing to evaluate on.
-        then = ["evaluate", str(out)] if outcome.has_test else ["predict", str(out), "INPUT"]
+        scored = [] if outcome.source.named else [outcome.source.data]
+        then = ["evaluate", str(out), *scored] if outcome.has_test else ["predict", str(out), "INPUT"]
         typer.echo(f"next: {shlex.join(['lampnet', *then])}")
     return 0

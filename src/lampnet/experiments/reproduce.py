@@ -18,6 +18,7 @@ from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_
 from lampnet.pipeline.fit import resolve
 from lampnet.readers.named.registry import NAMES
 from lampnet.readers.sources import Source
+from lampnet.runtime.folder_lock import claimed
 
 #: Data sets in the order in which they are run, and over how many seeds; SIDER's seeds are random splits.
 SEEDS: dict[str, int] = {
@@ -148,12 +149,16 @@ def reproduce(
             written.append(write_result(folder, twin))
             continue
         try:
-            result = run(task.system, opened[1], time_budget=time_budget, settings=settings, log=log)
+            # Held until it is there: several processes may share the tasks of one folder.
+            with claimed(folder, task.path(folder).name):
+                if not again and task.path(folder).exists():
+                    log("another process has just written this result")
+                    continue
+                result = run(task.system, opened[1], time_budget=time_budget, settings=settings, log=log)
+                # Stored under the name that was asked for, so that the next run finds it.
+                written.append(write_result(folder, result | {"dataset": task.dataset, "command": task.command()}))
         except LampnetError as problem:
             log(f"{task.system} on {task.dataset} is left out: {problem}")
-            continue
-        # Stored under the name that was asked for, so that the next run finds it.
-        written.append(write_result(folder, result | {"dataset": task.dataset, "command": task.command()}))
     return written
 
 

@@ -28,6 +28,7 @@ from lampnet.experiments.result_files import write_json
 from lampnet.experiments.time_limit import stoppable
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
+from lampnet.runtime.folder_lock import claimed
 from lampnet.runtime.signals import signals_collected
 from lampnet.training.progress import Progress, Stopped
 
@@ -166,8 +167,10 @@ def tune(
     rows = replace(splits.with_validation(VALIDATION_FRACTION, search.seed), test=None, valid_is_sampled=False)
     about = {"data": rows.train.name, "rows": len(rows.train), "metric": search.metric, "base": base.to_json()}
     budget = search.time_budget
+    if folder.is_file():
+        raise ConfigError(f"{folder} cannot be the folder of a search (it is a file); give another folder")
     # A signal ends the running trial at once, but never interrupts a line of the journal.
-    with _journal_kept(folder), signals_collected() as received:
+    with claimed(folder), _journal_kept(folder), signals_collected() as received:
         study = _open_study(folder, search.seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
         ends = time.monotonic() + budget if budget else float("inf")
         while (search.trials is None or _finished(study) < search.trials) and time.monotonic() < ends:
@@ -244,11 +247,11 @@ def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str,
         raise MissingExtra("optuna", "tune", "lampnet tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         (folder / JOURNAL).open("a").close()
     except OSError as fault:
-        problem = "it is a file" if folder.is_file() else fault.strerror or fault
-        raise ConfigError(f"{folder} cannot be the folder of a search ({problem}); give another folder") from None
+        raise ConfigError(
+            f"{folder} cannot be the folder of a search ({fault.strerror or fault}); give another folder"
+        ) from None
     storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
     pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2)
     study = optuna.create_study(

@@ -59,6 +59,11 @@ class BaseLearnerFiles:
         return found
 
 
+def has_base_learner_files(folder: Path) -> bool:
+    """Whether a run has fitted base learners."""
+    return any(folder.glob(f"{PREFIX}*"))
+
+
 def remove_base_learner_files(folder: Path) -> None:
     """Forget the base learners of an earlier run."""
     for path in folder.glob(f"{PREFIX}*"):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,10 +35,14 @@ from lampnet.encoders.nodes import NodeRows
 from lampnet.errors import DataError, LampnetError
 from lampnet.inference.examples import NODE_ARRAYS, Examples
 from lampnet.persistence.tensor_file import arrays_under, read_arrays, read_header, write_arrays
-from lampnet.runtime.atomic_files import write_atomically
+from lampnet.runtime.atomic_files import flush_folder, flush_to_disk, write_atomically
+from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.regular_files import open_regular, read_regular
 
 MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
 FORMAT, VERSION = "lampnet-prepared", 3
+PARTS = ("train", "valid", "valid_other")
+MAX_MANIFEST = 64_000_000
 LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
 _HEADER = 128  # bytes before the numbers of an .npy file
 _BLOCK = 1 << 22  # stored labels that are counted together
@@ -66,6 +71,8 @@ class GrowingArray:
         room = _HEADER - 10
         self.file.seek(0)
         self.file.write(b"\x93NUMPY\x01\x00" + room.to_bytes(2, "little") + described.ljust(room - 1) + b"\n")
+        self.file.flush()
+        flush_to_disk(self.file.fileno())
         self.file.close()
         return {"dtype": self.dtype.str, "shape": list(shape), "sha256": self.digest.hexdigest()}
 
@@ -109,7 +116,9 @@ class PartWriter:
             array.file.close()
 
     def close(self) -> dict[str, Any]:
-        return {"rows": self.rows, "arrays": {name: array.close() for name, array in self.arrays.items()}}
+        described = {"rows": self.rows, "arrays": {name: array.close() for name, array in self.arrays.items()}}
+        flush_folder(self.folder)
+        return described
 
 
 @dataclass(frozen=True)
@@ -200,6 +209,24 @@ def is_prepared(path: str | Path) -> bool:
     return (Path(path) / MANIFEST).is_file()
 
 
+def describe_prepared(folder: Path) -> str:
+    """What a prepared folder holds, for a sentence."""
+    try:
+        manifest = _read_manifest(folder)
+        rows, labels = manifest["parts"]["train"]["rows"], len(manifest["label_names"])
+        return f"prepared data of {str(manifest['name'])[:80]!r} ({rows:,} training rows, {labels:,} labels)"
+    except (LampnetError, OSError, ValueError, KeyError, TypeError):
+        return "prepared data that is damaged"
+
+
+def _read_manifest(folder: Path) -> Any:
+    manifest = parse_json(read_regular(folder / MANIFEST, MAX_MANIFEST))
+    version = manifest["version"]
+    if manifest["format"] != FORMAT or type(version) is not int or version != VERSION:
+        raise DataError(f"{folder} has format version {str(version)[:20]}; prepare the data again")
+    return manifest
+
+
 def open_prepared(folder: str | Path) -> MappedRows:
     """Open a prepared folder; nothing but its description is read into memory.
 
@@ -210,9 +237,7 @@ def open_prepared(folder: str | Path) -> MappedRows:
     """
     folder = Path(folder)
     try:
-        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        if manifest["format"] != FORMAT or manifest["version"] != VERSION:
-            raise DataError(f"{folder} has format version {manifest['version']}; prepare the data again")
+        manifest = _read_manifest(folder)
         config, names = Config.from_json(manifest["config"]), tuple(manifest["label_names"])
         learned = read_arrays(folder / LEARNED, read_header(folder / LEARNED), manifest["learned_sha256"])
         encoder = restore_encoder(
@@ -225,7 +250,7 @@ def open_prepared(folder: str | Path) -> MappedRows:
         parts = {
             part: _open_part(folder / part, described, len(names), maps)
             for part, described in manifest["parts"].items()
-            if part in ("train", "valid", "valid_other")
+            if part in PARTS
         }
         if not {"train", "valid"} <= set(parts):
             raise DataError("the training or the validation part is missing")
@@ -283,11 +308,15 @@ def _open_part(folder: Path, described: Mapping[str, Any], n_labels: int, maps: 
 def _mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap.mmap]) -> np.ndarray:
     """The numbers of an .npy file, its size checked before it is mapped."""
     count = int(np.prod(shape, dtype=object))
-    if dtype.hasobject or min(shape, default=0) < 0 or path.stat().st_size != _HEADER + count * dtype.itemsize:
-        raise DataError(f"{path.name} has {path.stat().st_size} bytes, not those of a {dtype} array {shape}")
-    if count == 0:
-        return np.zeros(shape, dtype)
-    with path.open("rb") as file:
+    if dtype.hasobject or min(shape, default=0) < 0:
+        raise DataError(f"{path.name} cannot hold a {dtype} array {shape}")
+    size = _HEADER + count * dtype.itemsize
+    with open_regular(path, size) as file:
+        found = os.fstat(file.fileno()).st_size
+        if found != size:
+            raise DataError(f"{path.name} has {found} bytes, not those of a {dtype} array {shape}")
+        if count == 0:
+            return np.zeros(shape, dtype)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     mapped.madvise(mmap.MADV_RANDOM)  # rows are read in random order: reading ahead is of no use
     maps.append(mapped)

@@ -26,10 +26,20 @@ from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import DataError
 from lampnet.pipeline.control import Log, no_log
-from lampnet.pipeline.mapped_rows import MANIFEST, Manifest, PartWriter, write_manifest
+from lampnet.pipeline.mapped_rows import (
+    LEARNED,
+    MANIFEST,
+    PARTS,
+    Manifest,
+    PartWriter,
+    describe_prepared,
+    write_manifest,
+)
 from lampnet.readers.any_format import left_out
 from lampnet.readers.files import ARROW_SUFFIXES, plain_suffix
 from lampnet.readers.sources import Source, as_splits, plain_columns
+from lampnet.runtime.atomic_files import is_temporary
+from lampnet.runtime.folder_lock import LOCK, claimed
 
 if TYPE_CHECKING:
     from lampnet.readers.table_chunks import TableChunks
@@ -81,19 +91,21 @@ def is_large_table(source: Source) -> bool:
     return path.stat().st_size >= LARGE_BYTES
 
 
-def prepare_source(source: Source, folder: Path, config: Config, log: Log) -> None:
+def prepare_source(source: Source, folder: Path, config: Config, log: Log, overwrite: bool = False) -> None:
     """Encode a data set's training and validation rows into a folder for `lampnet train`."""
+    check_prepared_target(folder, overwrite)  # before anything is read
     chunks = None if source.named else _table(source)
     if chunks is not None:
         log(f"{Path(source.data).name}: {chunks.rows:,} rows; {chunks.roles.sentence()}")
         if chunks.skipped:
             log(left_out(Path(source.data).name, chunks.skipped, chunks.rows + chunks.skipped))
-        prepare(chunks, folder, config, log=log, columns=plain_columns(chunks.roles.as_given()))
+        columns = plain_columns(chunks.roles.as_given())
+        prepare(chunks, folder, config, log=log, columns=columns, overwrite=overwrite)
         return
     opened, columns = source.open_and_columns(config.training.seed, log)
     splits = as_splits(opened)
     valid: Chunks | None = None if splits.valid is None else WholeInChunks(splits.valid)
-    prepare(WholeInChunks(splits.train), folder, config, valid, log, columns)
+    prepare(WholeInChunks(splits.train), folder, config, valid, log, columns, overwrite)
 
 
 def _table(source: Source) -> TableChunks | None:
@@ -116,12 +128,22 @@ def prepare(
     valid: Chunks | None = None,
     log: Log = no_log,
     columns: Mapping[str, Any] | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Write a prepared folder for `lampnet train`; validation rows are sampled from `train` where none came.
 
-    Of serially correlated rows the last are taken. `columns` says what a table's columns were taken for.
+    Of serially correlated rows the last are taken. `columns` says what a table's columns were taken for. Prepared
+    data that is there already is only replaced with `overwrite`.
     """
-    _claim(folder)
+    check_prepared_target(folder, overwrite)
+    with claimed(folder):
+        check_prepared_target(folder, overwrite)
+        _prepare(train, folder, config, valid, log, dict(columns or {}))
+
+
+def _prepare(
+    train: Chunks, folder: Path, config: Config, valid: Chunks | None, log: Log, columns: dict[str, Any]
+) -> None:
     sampled = _sample(train, valid is None, config.training.seed)
     n = train.rows
     if sampled.blocked:
@@ -137,6 +159,7 @@ def prepare(
     logits = _BaseLogits.fitted(config, encoder, rows, sampled, log)
     del learned, rows
     log(f"encoding {n:,} rows")
+    _remove_prepared(folder)
     writer = _Writer(folder, encoder, logits)
     try:
         first = 0
@@ -153,7 +176,7 @@ def prepare(
             encoder=encoder,
             stack=logits.stack,
             parts=writer.close(),
-            columns=dict(columns or {}),
+            columns=columns,
         )
         write_manifest(folder, manifest)
     except OSError as fault:
@@ -190,18 +213,30 @@ def _sample(train: Chunks, needs_validation: bool, seed: int) -> _Sample:
     return _Sample(is_valid, encoder_rows, learner_rows, blocked)
 
 
-def _claim(folder: Path) -> None:
-    if folder.exists() and any(folder.iterdir()):
-        known = {MANIFEST, "train", "valid", "valid_other", "encoder.safetensors"}
-        if not {path.name for path in folder.iterdir()} <= known:
-            raise DataError(f"{folder} is not empty and holds no prepared data; give another folder")
-        (folder / MANIFEST).unlink(missing_ok=True)  # first: without it the folder is not whole
-        for part in ("train", "valid", "valid_other"):
-            shutil.rmtree(folder / part, ignore_errors=True)
+def check_prepared_target(folder: Path, overwrite: bool) -> None:
+    """Refuse to write over prepared data without being asked to, and over anything else."""
+    if not folder.exists():
+        return
+    known = {MANIFEST, LEARNED, LOCK, *PARTS}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        there = {path.name for path in folder.iterdir()}
     except OSError as fault:
         raise DataError(f"{folder} cannot be written ({fault.strerror or fault}); give another folder") from None
+    foreign = sorted(name for name in there - known if not is_temporary(name))
+    if foreign:
+        raise DataError(
+            f"{folder} is not empty and holds no prepared data ({foreign[0]!r} is there); give another folder"
+        )
+    if MANIFEST in there and not overwrite:
+        raise DataError(
+            f"{folder} holds {describe_prepared(folder)}; add --overwrite to replace it, or give another folder"
+        )
+
+
+def _remove_prepared(folder: Path) -> None:
+    (folder / MANIFEST).unlink(missing_ok=True)  # first: without it the folder is not whole
+    for part in PARTS:
+        shutil.rmtree(folder / part, ignore_errors=True)
 
 
 def _affordable(config: Config, n: int, n_labels: int, log: Log) -> Config:

@@ -11,49 +11,62 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from lampnet.config import Config
 from lampnet.data.splits import Splits
-from lampnet.errors import CheckpointError, ConfigError, did_you_mean
+from lampnet.errors import CheckpointError, ConfigError, ModelFolderError, did_you_mean
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.predictor import FittedModel
-from lampnet.persistence.model_folder import CHECKPOINTS, MODEL, check_target, save_model
+from lampnet.persistence.model_folder import CHECKPOINTS, MODEL, check_target, read_description, save_model
+from lampnet.pipeline.base_learner_files import has_base_learner_files
 from lampnet.pipeline.control import FitRun, Log, OnPhase, no_log, no_phase
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
 from lampnet.readers.sources import Source, as_splits, prior_graph
 from lampnet.runtime import distributed
+from lampnet.runtime.atomic_files import make_folders, replace_files
 from lampnet.runtime.folder_lock import claimed
+from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.regular_files import read_regular
+from lampnet.training.checkpoint import latest_checkpoint, remove_checkpoints
 from lampnet.training.progress import Callback, Stopped
 
 RUN = "run.json"
+MAX_RUN = 1_000_000
 FEATURES = {"embed": 0, "message-passing": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What was asked for; `label_graph` may also name a file."""
+    """What was asked for; `label_graph` may also name a file.
+
+    finished  whether the training has come to its end and its model is saved
+    """
 
     source: Source
     config: Config
     label_graph: str
+    finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
         graph = self.label_graph
         if Path(graph).is_file():
             graph = str(Path(graph).resolve())
         source = self.source.to_json() | {"root": self.source.root}
-        return {"source": source, "config": self.config.to_json(), "label_graph": graph}
+        asked = {"source": source, "config": self.config.to_json(), "label_graph": graph}
+        return asked | {"finished": self.finished}
 
     @classmethod
     def from_json(cls, data: Any) -> Run:
         """Read what `to_json` wrote."""
         try:
             source = Source(**data["source"])
-            return cls(source=source, config=Config.from_json(data["config"]), label_graph=str(data["label_graph"]))
+            config, graph = Config.from_json(data["config"]), str(data["label_graph"])
+            return cls(source=source, config=config, label_graph=graph, finished=data.get("finished") is True)
         except (KeyError, TypeError) as fault:
             raise CheckpointError(f"{RUN} is damaged ({fault}); train again into another folder") from None
 
@@ -62,11 +75,13 @@ class Run:
 class Outcome:
     """A finished training and its scores on held-out rows.
 
-    has_test  whether the data also has a test part
+    source    the data that was trained on
+    has_test  whether it also has a test part
     """
 
     model: FittedModel
     scores: dict[str, Any]
+    source: Source
     has_test: bool
 
 
@@ -97,47 +112,62 @@ def train_into(
     asked: Run,
     folder: Path,
     resume: Resume | None = None,
+    overwrite: bool = False,
     callback: Callback | None = None,
     log: Log = no_log,
     phase: OnPhase = no_phase,
 ) -> Outcome:
-    """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end."""
-    team, kept = distributed.team(), folder / CHECKPOINTS
+    """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end.
+
+    overwrite  replace the model that the folder holds, once there is a new one, and drop a training that has not ended
+    """
+    leads = distributed.team().leads
+    if leads:
+        check_target(folder)  # before a lock is put there
+    is_new = not folder.exists()
+    with claimed(folder if leads else None):
+        return _train_into(asked, folder, is_new, resume, overwrite, FitRun(callback=callback, log=log, phase=phase))
+
+
+def _train_into(
+    asked: Run, folder: Path, is_new: bool, resume: Resume | None, overwrite: bool, fit_run: FitRun
+) -> Outcome:
+    team, kept, log = distributed.team(), folder / CHECKPOINTS, fit_run.log
     if resume is None and distributed.restarted():
         resume = Resume(keep_budget=True)
     run, resumes = asked, False
     if team.leads:
-        run, resumes = _checked(asked, folder, kept, resume)
+        run, resumes = _checked(asked, folder, kept, resume, overwrite)
     run, resumes = distributed.from_leader((run, resumes))
-    is_new = not folder.exists()
     # The data first: a mistake there must leave no folder behind.
-    data, columns = _data(run, folder, kept, resumes, log)
+    data, columns = _data(run, folder if is_new else None, kept, resumes, log)
     names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
     kind, edges = prior_graph(run.label_graph, run.source, names)
     config = replace(run.config, label_graph=kind)
-    with claimed(kept if team.leads else None):
-        if team.leads and not resumes:
-            _begin(run, folder, kept)
-        try:
-            fit_run = FitRun(folder=kept, resume=resumes, callback=callback, log=log, phase=phase)
-            model = fit(data, config, label_edges=edges, run=fit_run)
-        except Stopped as stopped:
-            if stopped.model is not None and team.leads:
-                _save(stopped.model, run, columns, folder)
-            raise
-        except BaseException:
-            if is_new and team.leads and not any(kept.glob("checkpoint-*")):
-                shutil.rmtree(folder, ignore_errors=True)
-            raise
-        if team.leads:
-            _save(model, run, columns, folder)
+    if team.leads and not resumes:
+        _begin(run, folder, kept)
+    try:
+        model = fit(data, config, label_edges=edges, run=replace(fit_run, folder=kept, resume=resumes))
+    except Stopped as stopped:
+        if stopped.model is not None and team.leads:
+            _save(stopped.model, run, columns, folder)
+        raise
+    except BaseException:
+        if is_new and team.leads and not any(kept.glob("checkpoint-*")):
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
+    if team.leads:
+        _save(model, run, columns, folder)
+        _write_run(replace(run, finished=True), folder, kept)
     assert model.valid_truth is not None
     assert model.valid_proba is not None
     scores = all_scores(model.valid_truth, model.valid_proba, model.decisions)
-    return Outcome(model, scores, has_test=isinstance(data, Splits) and data.test is not None)
+    return Outcome(model, scores, run.source, has_test=isinstance(data, Splits) and data.test is not None)
 
 
-def _data(run: Run, folder: Path, kept: Path, resumes: bool, log: Log) -> tuple[Splits | MappedRows, dict[str, Any]]:
+def _data(
+    run: Run, new_folder: Path | None, kept: Path, resumes: bool, log: Log
+) -> tuple[Splits | MappedRows, dict[str, Any]]:
     """The rows, and what a table's columns were taken for.
 
     A prepared folder and a large table, which is prepared now, are mapped; everything else is read into memory.
@@ -148,14 +178,13 @@ def _data(run: Run, folder: Path, kept: Path, resumes: bool, log: Log) -> tuple[
     if not is_large_table(run.source):
         opened, columns = run.source.open_and_columns(run.config.training.seed, log)
         return as_splits(opened), columns
-    rows, is_new = kept / "prepared", not folder.exists()
+    rows = kept / "prepared"
     if distributed.team().leads and not (resumes and is_prepared(rows)):
-        with claimed(kept):
-            try:
-                prepare_source(run.source, rows, run.config, log)
-            except BaseException:
-                shutil.rmtree(folder if is_new else rows, ignore_errors=True)
-                raise
+        try:
+            prepare_source(run.source, rows, run.config, log, overwrite=True)
+        except BaseException:
+            shutil.rmtree(new_folder or rows, ignore_errors=True)
+            raise
     distributed.wait_for_all()
     mapped = open_prepared(rows)
     return mapped, mapped.columns
@@ -166,17 +195,57 @@ def holds_run(folder: Path) -> bool:
     return (folder / CHECKPOINTS / RUN).is_file()
 
 
-def _checked(asked: Run, folder: Path, kept: Path, resume: Resume | None) -> tuple[Run, bool]:
+def _checked(asked: Run, folder: Path, kept: Path, resume: Resume | None, overwrite: bool) -> tuple[Run, bool]:
     """The run to do and whether there is one to resume; refuses to lose what the folder holds."""
     check_target(folder)
-    found = _found(kept)
+    try:
+        found = _found(kept)
+    except CheckpointError:
+        if not overwrite:
+            raise
+        found = None
     if resume is not None and found is not None:
         return _same(asked, found, folder, resume), True
-    if resume is None and found is not None and not (folder / MODEL).exists() and any(kept.glob("checkpoint-*")):
-        raise CheckpointError(
-            f"{folder} holds an unfinished training; add --resume to finish it, or give another folder"
-        )
+    if overwrite:
+        return asked, False
+    there = [_describe_model(folder)] if (folder / MODEL).exists() else []
+    standing = None if found is None or found.finished else _standing(kept)
+    if found is not None and standing is not None:
+        there.append(f"an unfinished training on {_shown(found.source.data)} ({standing})")
+    if there:
+        way = "--resume to finish it or --overwrite to start again" if standing else "--overwrite to replace it"
+        raise CheckpointError(f"{folder} holds {' and '.join(there)}; add {way}, or give another folder")
     return asked, False
+
+
+def _describe_model(folder: Path) -> str:
+    """The model of a folder, for a sentence."""
+    try:
+        metadata = read_description(folder)["metadata"]
+        rows, labels, epochs = metadata["rows"]["train"], metadata["labels"], metadata["epochs"]
+        written = datetime.fromtimestamp((folder / MODEL).stat().st_mtime).strftime("%Y-%m-%d %H:%M")
+        size = f"{int(rows)} rows, {int(labels)} labels, {int(epochs)} epochs"
+        return f"a model trained on {_shown(metadata['data'])} ({size}, written {written})"
+    except (ModelFolderError, OSError, KeyError, TypeError, ValueError):
+        return "a model that cannot be read"
+
+
+def _standing(kept: Path) -> str | None:
+    """Where an unfinished training stands, for a sentence; None where it has done nothing yet."""
+    for folder in (*sorted(kept.glob("network-*"), reverse=True), kept):
+        newest, _ = latest_checkpoint(folder)
+        progress = newest.state.get("progress") if newest is not None else None
+        if isinstance(progress, dict):
+            network, networks, epochs = (progress.get(name) for name in ("network", "networks", "epochs"))
+            return f"network {network} of {networks}, {progress.get('epoch')} of {epochs} epochs done"
+    if any(kept.glob("checkpoint-*")):
+        return "its checkpoints are damaged"
+    return "at its base learners" if has_base_learner_files(kept) else None
+
+
+def _shown(name: Any) -> str:
+    """A name out of an untrusted file, in one line."""
+    return repr(Path(str(name)).name[:80])
 
 
 def _save(model: FittedModel, run: Run, columns: dict[str, Any], folder: Path) -> None:
@@ -187,13 +256,14 @@ def _save(model: FittedModel, run: Run, columns: dict[str, Any], folder: Path) -
 
 def _found(kept: Path) -> Run | None:
     try:
-        return Run.from_json(json.loads((kept / RUN).read_text(encoding="utf-8")))
+        return Run.from_json(parse_json(read_regular(kept / RUN, MAX_RUN)))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, RecursionError) as fault:
-        if isinstance(fault, CheckpointError):
-            raise
-        raise CheckpointError(f"{kept / RUN} cannot be read ({fault}); train again into another folder") from None
+    except CheckpointError:
+        raise
+    except (OSError, ValueError) as fault:
+        why = fault.strerror if isinstance(fault, OSError) and fault.strerror else fault
+        raise CheckpointError(f"{kept / RUN} cannot be read ({why}); train again into another folder") from None
 
 
 def _same(asked: Run, found: Run, folder: Path, resume: Resume) -> Run:
@@ -204,7 +274,7 @@ def _same(asked: Run, found: Run, folder: Path, resume: Resume) -> Run:
         return replace(found, source=replace(found.source, root=asked.source.root or found.source.root))
     then, now = _flat(found.to_json()), _flat(asked.to_json())
     for name in sorted(now):
-        if name != "source.root" and then.get(name) != now[name]:
+        if name not in ("source.root", "finished") and then.get(name) != now[name]:
             raise ConfigError(
                 f"{folder} was trained with {name.removeprefix('config.')}={then.get(name)}, now {now[name]} was "
                 "given; to go on leave it out, to change it train into another folder"
@@ -224,10 +294,14 @@ def _flat(data: dict[str, Any], before: str = "") -> dict[str, Any]:
 
 def _begin(run: Run, folder: Path, kept: Path) -> None:
     """Note what was asked, in place of an earlier run."""
+    for network in (kept, *kept.glob("network-*")):
+        remove_checkpoints(network)
+    _write_run(run, folder, kept)
+
+
+def _write_run(run: Run, folder: Path, kept: Path) -> None:
     try:
-        kept.mkdir(parents=True, exist_ok=True)
-        for old in kept.glob("checkpoint-*"):
-            old.unlink()
-        (kept / RUN).write_text(json.dumps(run.to_json(), indent=1) + "\n", encoding="utf-8")
+        make_folders(kept, [])
+        replace_files({kept / RUN: (json.dumps(run.to_json(), indent=1).encode() + b"\n",)})
     except OSError as fault:
         raise CheckpointError(f"{folder} cannot be written ({fault.strerror or fault}); give another folder") from None

@@ -89,10 +89,10 @@ def flush_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of processes that were killed; only whoever holds the folder may do that."""
+def remove_leftovers(folder: Path, file: str = "") -> None:
+    """Remove what killed processes left of all files, or of one; only whoever holds them may do that."""
     for path in folder.iterdir():
-        if is_temporary(path.name):
+        if is_temporary(path.name) and path.name.startswith(f".{file}"):
             remove_file(path)
 
 

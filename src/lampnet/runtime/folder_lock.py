@@ -14,29 +14,31 @@ from lampnet.runtime.atomic_files import make_folders, remove_file, remove_lefto
 
 LOCK = ".lampnet.lock"
 
-#: folder, process and thread: neither a forked process nor another thread may write here
+#: lock file, process and thread: neither a forked process nor another thread may write here
 _held: set[tuple[Path, int, int]] = set()
 
 
 @contextmanager
-def claimed(folder: Path | None) -> Iterator[None]:
+def claimed(folder: Path | None, file: str = "") -> Iterator[None]:
     """Hold a folder for this thread of this process alone; it is free again when the process ends, however it ends.
 
     The folder is made where it is missing, and removed again if nothing was written to it. Inside another
-    `claimed` of the same folder, and for None, nothing happens.
+    `claimed` of the same folder, and for None, nothing happens. With `file`, only the file of this name is held:
+    others may write other files of the folder.
     """
-    mine = (folder.resolve(), os.getpid(), threading.get_ident()) if folder is not None else None
-    if folder is None or mine is None or mine in _held:
+    lock = Path() if folder is None else folder / (f".{file}.lock" if file else LOCK)
+    mine = (lock.resolve(), os.getpid(), threading.get_ident())
+    if folder is None or mine in _held:
         yield
         return
     made: list[Path] = []
     handle = -1
     try:
         try:
-            handle = _locked(folder, made)
+            handle = _locked(lock, folder / file, made)
             os.truncate(handle, 0)
             os.write(handle, str(os.getpid()).encode())
-            remove_leftovers(folder)
+            remove_leftovers(folder, file)
         except OSError as fault:
             raise CheckpointError(
                 f"{folder} cannot be written to ({fault.strerror or fault}); give a folder of your own"
@@ -46,25 +48,25 @@ def claimed(folder: Path | None) -> Iterator[None]:
     finally:
         _held.discard(mine)
         if handle >= 0:
-            remove_file(folder / LOCK)
+            remove_file(lock)
             os.close(handle)
         with suppress(OSError):  # something was written there
             for path in reversed(made):
                 path.rmdir()
 
 
-def _locked(folder: Path, made: list[Path]) -> int:
-    """The open lock file of a folder, which is made where it is missing; `made` gets what is new."""
+def _locked(lock: Path, target: Path, made: list[Path]) -> int:
+    """The open lock file; its folder is made where it is missing, and `made` gets what is new."""
     while True:
-        make_folders(folder, made)
+        make_folders(lock.parent, made)
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
         try:
-            handle = os.open(folder / LOCK, flags, 0o644)
+            handle = os.open(lock, flags, 0o644)
         except FileNotFoundError:  # whoever made the folder has just removed it again
             continue
         try:
-            lock_file(handle, folder)
-            if _is_still(folder / LOCK, handle):
+            lock_file(handle, target)
+            if _is_still(lock, handle):
                 return handle
         except BaseException:
             os.close(handle)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from lampnet.explain.report.pictures import write_pictures
 from lampnet.explain.report.whole_set import summarise_predicted
 from lampnet.explain.report.whole_set_page import write_whole_set
 from lampnet.inference.predictor import FittedModel
+from lampnet.runtime.folder_lock import claimed
 
 REPORT, TEST_SET, DATA, PICTURES = "report.html", "test_set.html", "explanations.json", "pictures"
 #: Rows explained when none are named, and at most.
@@ -66,8 +68,7 @@ def write_folder(
     predicted = predict_rows(model, data, np.union1d(wanted, whole))
     selected = predicted.where(wanted)
     out = Path(out)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
+    with claimed(out), _explained_faults(out):
         log(f"explaining {len(wanted)} rows")
         explanations = explain_predicted(predicted, selected, shown=shown)
         log("checking how far attention can be trusted")
@@ -81,6 +82,12 @@ def write_folder(
         test_set = write_whole_set(out / TEST_SET, found, explained=explained, report_link=REPORT, of=len(data))
         log(f"drawing the pictures of {min(pictures, len(explanations))} rows")
         drawn = [path for e in explanations[:pictures] for path in write_pictures(e, out / PICTURES)]
+    return ReportFiles(report=report, test_set=test_set, data=out / DATA, pictures=drawn)
+
+
+@contextmanager
+def _explained_faults(out: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as fault:
         raise DataError(f"{out} cannot be written ({fault.strerror or fault}); give another folder") from None
-    return ReportFiles(report=report, test_set=test_set, data=out / DATA, pictures=drawn)
