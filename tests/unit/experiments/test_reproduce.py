@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from lampnet.errors import CheckpointError, ConfigError, DataError, FormatError
 from lampnet.experiments.material import Material
 from lampnet.experiments.reproduce import DEFAULT_SYSTEMS, SEEDS, Task, other_settings, plan, reproduce
 from lampnet.experiments.result_files import file_name, read_result, read_results, write_json, write_result
+from lampnet.runtime.folder_lock import claimed
 from pages.results import results_page
 
 TINY = {"training.epochs": 1, "model.width": 16, "model.heads": 2, "training.threads": 1}
@@ -64,6 +66,23 @@ def test_only_what_is_missing_is_run(tmp_path: Path) -> None:
     stored = read_results(tmp_path)
     assert len(stored) == 4
     assert stored[0]["command"] == "lampnet reproduce --dataset emotions --model constant --seed 0 --again"
+
+
+def test_a_result_that_another_process_is_at_is_left_to_it(tmp_path: Path) -> None:
+    tasks = plan(["emotions"], ["constant", "logistic"], seeds=1)
+    left_over, others = tmp_path / ".emotions--logistic--seed0.json.1.tmp", tmp_path / ".other.json.1.tmp"
+    for path in (left_over, others):
+        path.write_text("half")
+    logged: list[str] = []
+    written: list[Path] = []
+    with claimed(tmp_path, tasks[0].path(tmp_path).name):
+        worker = Thread(target=lambda: written.extend(reproduce(tasks, tmp_path, open_data=toy, log=logged.append)))
+        worker.start()
+        worker.join()
+    assert [path.name for path in written] == ["emotions--logistic--seed0.json"]
+    assert any("constant on emotions is left out: another run" in line for line in logged), logged
+    # What a killed process left of this result is gone; the rest may belong to a process that runs.
+    assert sorted(path.name for path in tmp_path.iterdir()) == [others.name, written[0].name]
 
 
 def test_a_data_set_that_is_not_there_does_not_stop_the_others(tmp_path: Path) -> None:
