@@ -105,15 +105,6 @@ def test_a_shortlist_of_labels_may_be_asked_for_by_either_name(
     assert asked == [2]
 
 
-def test_predict_resumes_after_a_crash(trained: Path, tmp_path: Path) -> None:
-    rows, out = trained / "data" / "test.jsonl", tmp_path / "out.jsonl"
-    assert here("predict", trained / "model", rows, "--out", out) == 0
-    whole = out.read_bytes()
-    out.write_bytes(b"".join(whole.splitlines(keepends=True)[:5]) + b'{"id": "cut o')
-    assert here("predict", trained / "model", rows, "--out", out, "--resume") == 0
-    assert out.read_bytes() == whole
-
-
 def test_rows_without_a_known_word_are_counted(
     trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,15 @@ FORMAT, VERSION = "lampnet-prepared", 3
 PARTS = ("train", "valid", "valid_other")
 MAX_MANIFEST = 64_000_000
 LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
+#: what each array may be, and how many axes it has where that is not one
+_INT32, _FLOAT32 = ("<i4",), ("<f4",)
+_DTYPES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("offsets", "edge_offsets", "label_offsets"), ("<i8",)),
+    **dict.fromkeys(("ids", "positions", "edges", "label_ids"), _INT32),
+    **dict.fromkeys(("values", "label_values", "base_logits"), _FLOAT32),
+    "vectors": ("<f4", "|u1"),
+}
+_AXES = {"vectors": 2, "positions": 2, "edges": 2, "base_logits": 3}
 _HEADER = 128  # bytes before the numbers of an .npy file
 _BLOCK = 1 << 22  # stored labels that are counted together
 
@@ -227,8 +236,10 @@ def _read_manifest(folder: Path) -> Any:
     return manifest
 
 
-def open_prepared(folder: str | Path) -> MappedRows:
-    """Open a prepared folder; nothing but its description is read into memory.
+def open_prepared(folder: str | Path, verify: bool = True) -> MappedRows:
+    """Open a prepared folder; nothing but its description is kept in memory.
+
+    verify  read all arrays once and compare them with their digests
 
     Raises
     ------
@@ -248,7 +259,7 @@ def open_prepared(folder: str | Path) -> MappedRows:
             stack = restore_stack(config.model.base_learners, arrays_under(learned, "stack."), len(names))
         maps: list[mmap.mmap] = []
         parts = {
-            part: _open_part(folder / part, described, len(names), maps)
+            part: _open_part(folder / part, described, len(names), maps, verify)
             for part, described in manifest["parts"].items()
             if part in PARTS
         }
@@ -273,13 +284,18 @@ def open_prepared(folder: str | Path) -> MappedRows:
         ) from None
 
 
-def _open_part(folder: Path, described: Mapping[str, Any], n_labels: int, maps: list[mmap.mmap]) -> Examples:
+def _open_part(
+    folder: Path, described: Mapping[str, Any], n_labels: int, maps: list[mmap.mmap], verify: bool
+) -> Examples:
     arrays: dict[str, np.ndarray] = {}
     digest = hashlib.sha256()
     for name, facts in sorted(described["arrays"].items()):
         if name not in (*NODE_ARRAYS, *LABEL_ARRAYS, "base_logits"):
             raise DataError(f"{folder.name} announces an array {name[:40]!r}, which rows do not have")
-        arrays[name] = _mapped(folder / f"{name}.npy", np.dtype(facts["dtype"]), tuple(facts["shape"]), maps)
+        dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
+        if dtype.str not in _DTYPES[name] or len(shape) != _AXES.get(name, 1):
+            raise DataError(f"{folder.name}: {name}.npy cannot be a {dtype} array {shape}")
+        arrays[name] = _mapped(folder / f"{name}.npy", dtype, shape, maps, facts["sha256"] if verify else None)
         if name != "base_logits":
             digest.update(f"{name} {facts['sha256']}".encode())
     rows = described["rows"]
@@ -305,8 +321,10 @@ def _open_part(folder: Path, described: Mapping[str, Any], n_labels: int, maps: 
     )
 
 
-def _mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap.mmap]) -> np.ndarray:
-    """The numbers of an .npy file, its size checked before it is mapped."""
+def _mapped(
+    path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap.mmap], sha256: str | None
+) -> np.ndarray:
+    """The numbers of an .npy file, its size and, where given, its digest checked before it is mapped."""
     count = int(np.prod(shape, dtype=object))
     if dtype.hasobject or min(shape, default=0) < 0:
         raise DataError(f"{path.name} cannot hold a {dtype} array {shape}")
@@ -315,6 +333,10 @@ def _mapped(path: Path, dtype: np.dtype, shape: tuple[int, ...], maps: list[mmap
         found = os.fstat(file.fileno()).st_size
         if found != size:
             raise DataError(f"{path.name} has {found} bytes, not those of a {dtype} array {shape}")
+        if sha256 is not None:
+            file.seek(_HEADER)
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
+                raise DataError(f"{path.name} is damaged: its contents do not match their digest")
         if count == 0:
             return np.zeros(shape, dtype)
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

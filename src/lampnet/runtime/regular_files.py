@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 _KINDS = {
     stat.S_IFIFO: "a pipe",
@@ -18,7 +18,7 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path, most: int) -> BinaryIO:
+def open_regular(path: Path, most: int) -> BufferedReader:
     """A regular file of at most this many bytes, opened for reading.
 
     Raises
@@ -53,6 +53,11 @@ def read_regular(path: Path, most: int) -> bytes:
     if len(content) != size:
         raise OSError(errno.EIO, "it changed while it was read")
     return content
+
+
+def half_of_the_memory() -> int:
+    """Bytes of half of this machine's memory: larger files of arrays are refused before they are read."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 8 << 30
 
 
 def _check(found: os.stat_result, most: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from torch import Tensor
 
 from lampnet.errors import CheckpointError
 from lampnet.runtime.atomic_files import remove_file, write_atomically
+from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.regular_files import half_of_the_memory, read_regular
 
 DIGEST_BYTES = 32
 
@@ -67,17 +69,30 @@ def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path, half_of_the_memory())
     except OSError as fault:
         raise CheckpointError(f"{path} could not be read ({fault.strerror or fault})") from fault
     whole, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]
     if len(digest) < DIGEST_BYTES or hashlib.sha256(whole).digest() != digest:
         raise CheckpointError(f"{path} is damaged: its contents do not match its digest")
     try:
-        header = json.loads(whole[8 : 8 + int.from_bytes(whole[:8], "little")])
-        return Checkpoint(safetensors.torch.load(whole), json.loads(header["__metadata__"]["state"]))
-    except (ValueError, KeyError, TypeError, safetensors.SafetensorError) as fault:
-        raise CheckpointError(f"{path} is not a checkpoint of lampnet ({fault})") from fault
+        header = parse_json(whole[8 : 8 + int.from_bytes(whole[:8], "little")])
+        state = parse_json(header["__metadata__"]["state"].encode())
+        if not isinstance(state, dict):
+            raise ValueError("its state is no JSON object")
+        return Checkpoint(safetensors.torch.load(whole), state)
+    except (ValueError, KeyError, TypeError, AttributeError, safetensors.SafetensorError) as fault:
+        raise CheckpointError(f"{path} is not a checkpoint of lampnet ({str(fault)[:200]})") from fault
+
+
+def check_shapes(tensors: Mapping[str, Tensor], parameters: Sequence[Tensor]) -> None:
+    """What belongs to the i-th parameter must have its shape; counts of steps are single numbers."""
+    for name, tensor in tensors.items():
+        number = name.rpartition(".")[2]
+        parameter = parameters[int(number)]
+        wanted = () if name == f"optimizer.step.{number}" else parameter.shape
+        if (tensor.shape, tensor.dtype) != (wanted, parameter.dtype):
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)} and type {tensor.dtype}")
 
 
 def remove_checkpoints(folder: Path) -> None:
@@ -97,7 +112,9 @@ def check_same_run(folder: Path, saved: Mapping[str, Any], now: Mapping[str, Any
     saved, now  {"data": digest, "settings": {name: value}}
     """
     now = json.loads(json.dumps(now))  # tuples come back from JSON as lists
-    before, after = saved.get("settings", {}), now["settings"]
+    before, after = saved.get("settings") if isinstance(saved, Mapping) else None, now["settings"]
+    if not isinstance(before, Mapping):
+        raise CheckpointError(f"the run in {folder} does not state its settings; start again in another folder")
     changed = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
     if changed:
         name = changed[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,21 @@ class Progress:
     start_score: float = math.nan
     #: "running", then "finished", "early stop", "time budget" or "interrupted"
     status: str = "running"
+
+    @classmethod
+    def from_json(cls, saved: Mapping[str, Any]) -> Progress:
+        """What `dataclasses.asdict` gave; a value of another type is a `TypeError`."""
+        history = [EpochRecord(**record) for record in saved["history"]]
+        found = cls(**{**saved, "history": history})
+        for one, parts in ((found, fields(cls)), *((record, fields(EpochRecord)) for record in history)):
+            for part in parts:
+                kinds = {"int": (int,), "float": (int, float), "str": (str,)}.get(str(part.type), (list, dict))
+                value = getattr(one, part.name)
+                if not isinstance(value, kinds) or isinstance(value, bool):
+                    raise TypeError(f"{part.name} is {str(value)[:40]!r}")
+        if min(found.epoch, found.batch, found.step, found.loss_rows, found.step_backs) < 0:
+            raise ValueError("a count is below zero")
+        return found
 
     def beats_start(self) -> bool:
         """Whether the best epoch scored better than the stacked base logits; True where there are none."""

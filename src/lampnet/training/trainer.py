@@ -36,6 +36,7 @@ from lampnet.training.batches import shuffled_batches
 from lampnet.training.checkpoint import (
     Checkpoint,
     check_same_run,
+    check_shapes,
     latest_checkpoint,
     remove_checkpoints,
     save_checkpoint,
@@ -308,7 +309,11 @@ class Trainer:
             for sentence in damaged:
                 self.callback(f"warning: {sentence}; the one before it is used", self.progress)
             check_same_run(folder, found.state.get("run", {}), self._run_id)
-            self._load(found)
+            try:
+                self._load(found)
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as fault:
+                problem = f"the checkpoint in {folder} cannot be resumed ({str(fault)[:200]})"
+                raise CheckpointError(f"{problem}; start again without --resume") from None
             self._checkpoint_at = time.monotonic()
             self.callback("resumed", self.progress)
             return
@@ -358,7 +363,8 @@ class Trainer:
         return {"settings": settings, "data": self.train.digest()}
 
     def _load(self, found: Checkpoint) -> None:
-        tensors, saved = found.tensors, dict(found.state["progress"])
+        tensors = found.tensors
+        check_shapes(tensors, self.parameters)
         self._use([tensors[f"weight.{i}"] for i in range(len(self.parameters))])
         self.average = [tensors[f"average.{i}"] for i in range(len(self.average))]
         self.best = [tensors[f"best.{i}"] for i in range(len(self.parameters)) if f"best.{i}" in tensors]
@@ -367,8 +373,7 @@ class Trainer:
             names = [key.split(".")[1] for key in tensors if key.startswith("optimizer.") and key.endswith(f".{i}")]
             if names:
                 self.optimizer.state[parameter] = {name: tensors[f"optimizer.{name}.{i}"] for name in names}
-        history = [EpochRecord(**record) for record in saved.pop("history")]
-        self.progress = Progress(**saved, history=history)
+        self.progress = Progress.from_json(found.state["progress"])
         self.progress.epochs = self.config.epochs
         budget = self.config.time_budget
         more_time = self.progress.status == "time budget" and not 0 < budget <= self.progress.seconds
