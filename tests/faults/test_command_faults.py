@@ -43,7 +43,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {
         path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.rglob("*")
-        if path.is_file() and path.name != "lock"
+        if path.is_file()
     }
 
 
@@ -68,7 +68,10 @@ def cases(
 
     found = {
         "prepare": Case(
-            lambda work: ["prepare", str(rows), "--out", str(work / "prepared"), "--set=model.base_learners=linear"],
+            lambda work: [
+                *("prepare", str(rows), "--out", str(work / "prepared"), "--overwrite"),
+                "--set=model.base_learners=linear",
+            ],
             lambda work, _: digests(work / "prepared"),
         ),
         "tune": Case(

@@ -13,18 +13,16 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.faults
 DRIVER = Path(__file__).with_name("killed_saves.py")
 
 
+@pytest.mark.faults
+@pytest.mark.parametrize("every", [11, pytest.param(1, marks=pytest.mark.long)])
 def test_a_save_killed_at_any_system_call_leaves_a_whole_model(
-    tmp_path: Path, record: Callable[[str, Any], None]
+    every: int, tmp_path: Path, record: Callable[[str, Any], None]
 ) -> None:
     if shutil.which("strace") is None:
         pytest.skip("strace, which kills a process at a given system call, is not installed")
-    # All system calls where the figures are recorded (`make reliability`), else a sample.
-    recorded = "LAMPNET_RECORD" in os.environ
-    every = 1 if recorded else 11
     done = subprocess.run(
         [sys.executable, DRIVER, tmp_path, str(every)],
         capture_output=True,
@@ -39,6 +37,6 @@ def test_a_save_killed_at_any_system_call_leaves_a_whole_model(
     # Kills before and after the rename that counts, in a folder with a model and in a new one.
     assert all(summary["found"].get(state) for state in ("none", "old", "new")), summary
     assert summary["points"] * every >= sum(summary["calls"].values())
-    if recorded:
+    if every == 1:
         assert summary["points"] >= 200
         record("saves_killed", summary["points"])

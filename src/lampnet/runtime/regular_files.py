@@ -55,17 +55,12 @@ def read_regular(path: Path, most: int) -> bytes:
     return content
 
 
-def half_of_the_memory() -> int:
-    """Bytes of half of this machine's memory: larger files of arrays are refused before they are read."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else 8 << 30
-
-
 def _check(found: os.stat_result, most: int) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
     if found.st_size > most:
-        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, at most {most:,} were expected")
+        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, at most {most:,} are allowed")
 
 
 def _flag(name: str) -> int:
