@@ -24,6 +24,7 @@ from scipy.special import expit
 from lampnet.base_learners import forest, knn
 from lampnet.base_learners.protocol import FOLDS
 from lampnet.base_learners.stack import LEARNERS
+from lampnet.base_learners.stacking_weights import fit_shared
 from lampnet.config import Config
 from lampnet.data.splits import fold_numbers, serially_correlated_rows
 from lampnet.encoders import make_encoder, text_weights
@@ -31,7 +32,6 @@ from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.material import open_material
 from lampnet.experiments.result_files import write_json
-from lampnet.model.initialise import fit_stacking_weights
 from lampnet.readers.sources import Source
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
@@ -77,8 +77,7 @@ def stacked(base_logits: list[np.ndarray], Y: np.ndarray) -> np.ndarray:
 
 def stacking(G_nLK: np.ndarray, Y: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """A function from centred base logits (n, L, K) to logits (n, L), with the weights that a network starts from."""
-    weight, intercept = (part.numpy() for part in fit_stacking_weights(G_nLK.astype(np.float32), Y))
-    return lambda G_nLK: np.asarray(G_nLK @ weight + intercept, dtype=np.float32)
+    return fit_shared(G_nLK.astype(np.float32), Y).stacked
 
 
 def changed_learner(learner: str, module: Any, **changes: Any) -> Callable[[Rows], np.ndarray]:

@@ -66,7 +66,16 @@ def test_a_mistake_in_known_labels_is_one_line(trained, tmp_path, capsys, known,
 
 
 def test_scores_of_labels_that_are_not_revealed(trained, capsys):
-    arguments = ["evaluate", trained / "model", "--json", "--known", "positives:1", "--known", "share:50"]
+    arguments = [
+        "evaluate",
+        trained / "model",
+        trained / "data",
+        "--json",
+        "--known",
+        "positives:1",
+        "--known",
+        "share:50",
+    ]
     capsys.readouterr()
     assert here(*arguments) == 0
     found = json.loads(capsys.readouterr().out)["known"]
@@ -80,13 +89,13 @@ def test_scores_of_labels_that_are_not_revealed(trained, capsys):
     assert json.loads(capsys.readouterr().out)["known"] == found
     assert here(*arguments, "--seed", 3) == 0
     assert json.loads(capsys.readouterr().out)["known"] != found
-    assert here("evaluate", trained / "model", "--known", "share:50") == 0
+    assert here("evaluate", trained / "model", trained / "data", "--known", "share:50") == 0
     assert "map without" in capsys.readouterr().out
 
 
 def test_without_known_regimes_nothing_is_added(trained, capsys):
     capsys.readouterr()
-    assert here("evaluate", trained / "model", "--json") == 0
+    assert here("evaluate", trained / "model", trained / "data", "--json") == 0
     assert "known" not in json.loads(capsys.readouterr().out)
 
 

@@ -25,7 +25,7 @@ def parse_json(content: bytes, max_values: int = MAX_VALUES) -> Any:
     >>> parse_json(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ...
-    ValueError: the key 'a' occurs twice
+    lampnet.runtime.limited_json._Doubled: the key 'a' occurs twice
     """
     structure = _TEXT.sub(b"", content)
     values = sum(structure.count(sign) for sign in (b",", b"[", b"{"))
