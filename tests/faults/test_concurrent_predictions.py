@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 import torch
 from scipy import sparse
+from sklearn.utils import validation
 
 from lampnet import LaMPClassifier
+from lampnet.data.feature_names import checked
 from lampnet.model.kernels.int8 import Int8Linear
 from lampnet.runtime.torch_state import threads
 
@@ -206,6 +208,28 @@ def test_int8_layouts_made_side_by_side_leave_the_warning_filters(monkeypatch: p
     monkeypatch.setattr(torch, "quantize_per_channel", together(torch.quantize_per_channel))
     filters = list(warnings.filters)
     at_once([lambda: Int8Linear(torch.eye(4))] * THREADS)
+    assert warnings.filters == filters
+
+
+def test_rows_checked_side_by_side_leave_the_warning_filters(monkeypatch: pytest.MonkeyPatch) -> None:
+    convert, pair, one_has_left = validation._asarray_with_order, threading.Barrier(2), threading.Event()
+
+    def first_in_first_out(*arguments: Any, **options: Any) -> Any:
+        """Inside scikit-learn's own `catch_warnings`: who came first leaves first, the worst order for the filters."""
+        came_second = pair.n_waiting == 1
+        with suppress(threading.BrokenBarrierError):
+            pair.wait(timeout=1)
+            if came_second:
+                one_has_left.wait(timeout=1)
+        return convert(*arguments, **options)
+
+    def check_rows() -> None:
+        checked(LaMPClassifier(), np.eye(4), "vector", reset=True)
+        one_has_left.set()
+
+    monkeypatch.setattr(validation, "_asarray_with_order", first_in_first_out)
+    filters = list(warnings.filters)
+    at_once([check_rows] * 2)
     assert warnings.filters == filters
 
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, va
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.from_arrays import as_dataset, column_names, holds_words, in_seconds, is_frame
 from lampnet.errors import DataError
+from lampnet.runtime.warning_filters import WARNING_FILTERS
 
 #: kinds of rows that have a fixed number of features
 FEATURED = ("wordset", "vector", "columns")
@@ -43,9 +44,10 @@ def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
     if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
         X = in_seconds(X)
     finite: Any = "allow-nan" if kind == "columns" else True
-    return validate_data(
-        estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype="numeric", ensure_all_finite=finite
-    )
+    with WARNING_FILTERS.held():
+        return validate_data(
+            estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype="numeric", ensure_all_finite=finite
+        )
 
 
 def rows_for(estimator: Any, X: Any) -> Dataset:

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from lampnet.runtime.forks import ForkSafeLock, in_forked_children
+from lampnet.runtime.warning_filters import WARNING_FILTERS
 
-_GENERATOR, _THREADS, _WARNINGS = ForkSafeLock(), ForkSafeLock(), ForkSafeLock()
+_GENERATOR, _THREADS = ForkSafeLock(), ForkSafeLock()
 
 
 @contextmanager
@@ -103,7 +104,7 @@ def announced_once(what: str, call: Callable[[], object]) -> None:
     """
     if what in _announced:
         return
-    with _WARNINGS.held(), warnings.catch_warnings():
+    with WARNING_FILTERS.held(), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         if what not in _announced:
             call()
