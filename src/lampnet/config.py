@@ -155,6 +155,8 @@ class TrainingConfig:
     keep_network: Literal["better", "always"] = "better"
     #: once every choice is made, fit the base learners again on training and validation rows together
     refit_base_learners: bool = True
+    #: calibrate the probabilities on held-out rows, where that lowers their log-loss
+    calibrate: bool = True
     seed: int = 0
     #: processor threads; 0 leaves torch's own choice
     threads: int = 0
@@ -414,6 +416,7 @@ PRESETS: dict[str, Config] = {
             clip=0.0,
             patience=10,
             start="random",
+            calibrate=False,
         ),
     ),
 }

@@ -257,7 +257,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return read_known(known, self.classes_.tolist(), n_rows, one_class=self.y_form_.single)
 
     def _proba(self, logits: np.ndarray, states: States | None) -> np.ndarray:
-        from scipy.special import expit, softmax
+        from scipy.special import expit, log_expit, softmax
 
         if states is not None:
             if self.y_form_.single:  # classes exclude each other: what is refused leaves its share to the rest
@@ -265,7 +265,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             else:
                 return np.asarray(self.model_.proba_given(logits, states), dtype=np.float64)
         logits = np.asarray(logits, dtype=np.float64)
-        proba: np.ndarray = softmax(logits, axis=1) if self.y_form_.single else expit(logits)
+        # Classes that exclude each other: each one's calibrated probability, divided by their sum.
+        proba: np.ndarray = softmax(log_expit(logits), axis=1) if self.y_form_.single else expit(logits)
         return proba
 
     def _decided(self, X: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:

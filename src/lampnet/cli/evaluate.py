@@ -45,6 +45,7 @@ def command(
 ) -> None:
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
     from lampnet.evaluation.known_regimes import Regime
+    from lampnet.evaluation.reliability import reliability
     from lampnet.evaluation.scores import all_scores
     from lampnet.inference.known_labels import scores_given_known
     from lampnet.inference.logits import probabilities
@@ -68,7 +69,9 @@ def command(
         truth, logits = rows.indicator(), fitted.logits(rows.rows, rows.row_edges)
     if not team.leads:
         return
-    scores = all_scores(truth, probabilities(logits), fitted.decisions)
+    proba = probabilities(logits)
+    calibration = reliability(truth, proba)
+    scores = all_scores(truth, proba, fitted.decisions) | {"calibration": calibration.to_json()}
     if regimes:
         scores["known"] = [scores_given_known(fitted, regime, truth, logits, seed) for regime in regimes]
     if split != "test":
@@ -89,6 +92,7 @@ def command(
     ranking = scores["ranking"]
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
     console.print("without a decision rule: " + ", ".join(shown), markup=False)
+    console.print(f"calibration: {calibration.describe()}", markup=False)
     if regimes:
         console.print(known_table(scores["known"]))
 

@@ -94,12 +94,14 @@ class Stages(NamedTuple):
     proba: np.ndarray
 
     @classmethod
-    def of(cls, output: Output) -> Stages:
+    def of(cls, output: Output, model: FittedModel) -> Stages:
+        """Every stage is calibrated as the model's predictions are."""
         names = [f"{t}.{part}" for t in range(1, len(output.stages) // 2 + 1) for part in (1, 2)]
         logits, like = output.stages, output.stages[-1]
         if output.initial is not None:
             names, logits = ["0", *names], [output.initial, *logits]
-        return cls(tuple(names), probabilities(np.stack([x.expand_as(like).float().numpy() for x in logits], axis=1)))
+        calibrated = [model.calibrated(x.expand_as(like).float().numpy()) for x in logits]
+        return cls(tuple(names), probabilities(np.stack(calibrated, axis=1)))
 
 
 class RowAttention:

@@ -81,7 +81,7 @@ def explain_predicted(
     chosen, truth = rule.apply(predicted.proba), predicted.truth()
     explained: dict[int, Explanation] = {}
     for batch, output in predicted.attention_batches(rows):
-        stages = Stages.of(output)
+        stages = Stages.of(output, predicted.model)
         for b, row in enumerate(batch):
             nodes, described = describe_input(predicted.encoded, predicted.data, int(row))
             attention = RowAttention(output, b, len(predicted.model.label_names), len(nodes))

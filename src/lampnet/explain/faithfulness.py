@@ -165,7 +165,7 @@ class _Case:
     def of(cls, predicted: PredictedRows, row: int, chosen: np.ndarray) -> _Case:
         output = predicted.model.output(predicted.examples, np.array([row]))
         attention = RowAttention(output, 0, len(predicted.model.label_names))
-        proba = probabilities(output.stages[-1][0].float().numpy())
+        proba = probabilities(predicted.model.calibrated(output.stages[-1][0].float().numpy()))
         allowed = np.flatnonzero(chosen & (attention.position >= 0))
         labels = allowed[np.argsort(-proba[allowed], kind="stable")][:LABELS_PER_ROW]
         return cls(predicted, row, labels, proba[labels], attention.to_input(labels).mean(axis=(0, 1)), attention)
@@ -282,7 +282,7 @@ def _copies(predicted: PredictedRows, row: int, count: int, change: Callable[[St
     network = predicted.model.trained_network().with_members(change)
     with torch.inference_mode():
         output = network(examples.nodes.batch(rows), examples.label_input(rows), return_attention=True)
-    return probabilities(output.stages[-1].float().numpy())
+    return probabilities(predicted.model.calibrated(output.stages[-1].float().numpy()))
 
 
 def _check(

@@ -23,6 +23,7 @@ from lampnet.data.known_labels import States
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
+from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.conditional import Conditional, decide
 from lampnet.inference.examples import Examples, examples_of_views
@@ -52,6 +53,7 @@ class FittedModel:
     network_weight  the share of the folds in which the network beat the stack; the stack counts for the rest.
                   At 0 a network may be there all the same, for explanations of its messages
     conditional   predicts where some labels are known; None for a model that cannot take known labels
+    calibration   makes the probabilities as often true as they say; None where they are so already
     """
 
     config: Config
@@ -68,6 +70,7 @@ class FittedModel:
     precision: str = "float32"
     network_weight: float = 1.0
     conditional: Conditional | None = None
+    calibration: Calibration | None = None
 
     def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
         """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
@@ -75,7 +78,7 @@ class FittedModel:
         return examples_of_views(encoded, targets, base_logits, None if self.stack is None else self.stack.weights)
 
     def logits(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
-        """(n, L) final logits; where the input has a second view (the other DNA strand), the mean of both."""
+        """(n, L) final, calibrated logits; of an input with a second view (the other DNA strand), the mean of both."""
         return self.logits_of(self.views(self.encoder.encode(rows, row_edges)))
 
     def logits_of(self, views: Sequence[Examples]) -> np.ndarray:
@@ -88,7 +91,11 @@ class FittedModel:
             logits = logits_of_views(self._layouts.suited_to, views)
             if stacked is not None:
                 logits = self.network_weight * logits + np.float32(1 - self.network_weight) * stacked
-        return with_priors_for_empty_rows(logits, views[0].nodes, self.label_priors)
+        return with_priors_for_empty_rows(self.calibrated(logits), views[0].nodes, self.label_priors)
+
+    def calibrated(self, logits: np.ndarray) -> np.ndarray:
+        """Logits (n, L) whose probabilities are as often true as they say."""
+        return logits if self.calibration is None else self.calibration.apply(logits)
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:
         """(n, L) probabilities."""

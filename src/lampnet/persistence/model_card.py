@@ -48,6 +48,7 @@ def model_card(model: FittedModel) -> str:
         shown = f"{score:.4f}" if isinstance(score, float) else "?"
         lines.append(f"| {metric} | {shown} | {rule.value:g} | {model.decisions.best[metric].describe()} |")
     lines += [
+        *_calibration_lines(metadata.get("calibration"), model.calibration is not None),
         "",
         "## Limits",
         "",
@@ -78,6 +79,30 @@ def _stack_lines(metadata: Mapping[str, Any], counts: bool) -> list[str]:
         lines.append(f"- the network adds {added} (90% interval of the mean {gain.get('interval')}): ")
         lines[-1] += "it is kept" if counts else "not clearly better, so it does not enter the predictions"
     return lines
+
+
+def _calibration_lines(measured: Any, changed: bool) -> list[str]:
+    """How far the probabilities can be taken at their word."""
+    if not isinstance(measured, Mapping):
+        return []
+    how = "calibrated on out-of-fold rows" if changed else "as they came: calibrating was no better on held-out rows"
+    named = {"ece": "of all", "ece_above_.01": "of those above .01", "ece_by_chance": "by chance alone above .01"}
+    errors = ", ".join(f"{measured[key]:.4f} {name}" for key, name in named.items() if _is_number(measured.get(key)))
+    lines = ["", "## Probabilities", "", f"- {how}; expected calibration error on held-out rows: {errors}"]
+    if _is_number(measured.get("brier")):
+        lines.append(f"- Brier score {measured['brier']:.4f}")
+    bins = measured.get("bins")
+    if not isinstance(bins, list):
+        return lines
+    lines += ["", "| probabilities above .01, mean | true | (row, label) pairs |", "|--:|--:|--:|"]
+    for one in bins:
+        if isinstance(one, Mapping) and all(_is_number(one.get(key)) for key in ("mean_p", "true", "pairs")):
+            lines.append(f"| {one['mean_p']:.3f} | {one['true']:.3f} | {one['pairs']} |")
+    return lines
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _rows(rows: Any, folds: Any) -> str:

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from lampnet.config import Config, folds_for
-from lampnet.data.splits import VALIDATION_FRACTION, Splits
+from lampnet.data.splits import VALIDATION_FRACTION, Splits, fold_numbers
+from lampnet.evaluation.calibration import Calibration, cross_fit_calibration
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions
 from lampnet.evaluation.gain import Gain, measure_gain
 from lampnet.evaluation.metrics import METRICS, five_metrics
+from lampnet.evaluation.reliability import reliability
 from lampnet.inference.conditional import Conditional
 from lampnet.inference.logits import probabilities, with_priors_for_empty_rows
 from lampnet.inference.predictor import FittedModel
@@ -30,7 +32,7 @@ from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log
 from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
 from lampnet.pipeline.members import Member, train_members
-from lampnet.pipeline.plan import Plan, check_training_rows, cross_fitted, mapped, single_split
+from lampnet.pipeline.plan import Fold, Plan, check_training_rows, cross_fitted, mapped, single_split
 from lampnet.runtime import distributed
 from lampnet.runtime.budget import Budget
 from lampnet.runtime.folder_lock import claimed
@@ -38,6 +40,8 @@ from lampnet.training.progress import Progress, Stopped
 
 #: a network that would get less than this share of the time budget is not begun
 LEAST_NETWORK_SHARE = 0.1
+#: each of these parts of the held-out rows is calibrated without its own rows
+CALIBRATION_FOLDS = 5
 
 
 def fit(
@@ -120,10 +124,14 @@ def config_for_mapped_rows(rows: MappedRows, config: Config, log: Log) -> Config
 
 @dataclass(frozen=True)
 class _Candidate:
-    """Out-of-fold probabilities (n, L) of all held-out rows, and the decisions chosen on them."""
+    """Out-of-fold probabilities (n, L) of all held-out rows, and the decisions chosen on them.
+
+    calibration  of new rows; each of these was calibrated without its own fold
+    """
 
     proba: np.ndarray
     decisions: Decisions
+    calibration: Calibration | None
 
     def scores(self, truth: np.ndarray) -> dict[str, float]:
         return {m: float(METRICS[m](truth, self.decisions.best[m].apply(self.proba))) for m in METRICS}
@@ -166,11 +174,23 @@ class _Fit:
             stacked = fold.valid[0].stacked()
             assert stacked is not None
             parts.append(with_priors_for_empty_rows(stacked, fold.valid[0].nodes, self.plan.priors))
-        proba = probabilities(np.concatenate(parts))
-        began = time.monotonic()
-        decisions = choose_decisions(self.truth, proba, seed=self.config.training.seed)
+        return self._decided(self.plan.folds, parts)
+
+    def _decided(self, folds: Sequence[Fold], parts: Sequence[np.ndarray]) -> _Candidate:
+        """Calibrated predictions of the held-out rows of these folds, and the decisions that are best on them.
+
+        parts  the folds' logits; rows without a node have those of the label priors, which need no calibration
+        """
+        began, seed, logits = time.monotonic(), self.config.training.seed, np.concatenate(parts)
+        calibration = None
+        if self.config.training.calibrate:
+            some = np.concatenate([fold.valid[0].nodes.lengths() > 0 for fold in folds])
+            fold_n = fold_numbers(int(some.sum()), CALIBRATION_FOLDS, seed)
+            calibration, logits[some] = cross_fit_calibration(logits[some], self.truth[some], fold_n)
+        proba = probabilities(logits)
+        decisions = choose_decisions(self.truth, proba, seed=seed)
         self.decision_seconds = time.monotonic() - began
-        return _Candidate(proba, decisions)
+        return _Candidate(proba, decisions, calibration)
 
     def _network_seconds(self) -> float:
         """What the budget leaves for the networks, once decisions are chosen; 0 for no limit."""
@@ -190,9 +210,9 @@ class _Fit:
     def _finished(self, members: list[Member]) -> FittedModel:
         kept = [member for member in members if member.is_kept]
         if self.stack is None:
-            self.truth = np.concatenate([self.plan.folds[member.number].valid[0].all_targets() for member in members])
-            proba = probabilities(np.concatenate([member.held_out_logits for member in members]))
-            chosen = _Candidate(proba, choose_decisions(self.truth, proba, seed=self.config.training.seed))
+            folds = [self.plan.folds[member.number] for member in members]
+            self.truth = np.concatenate([fold.valid[0].all_targets() for fold in folds])
+            chosen = self._decided(folds, [member.held_out_logits for member in members])
             return self._model(kept, 1.0, chosen, members, None)
         gain = None
         if kept:
@@ -226,7 +246,8 @@ class _Fit:
             valid_truth=self.truth,
             valid_proba=chosen.proba,
             network_weight=weight,
-            conditional=self._conditional(chosen.proba),
+            conditional=self._conditional(chosen, weight),
+            calibration=chosen.calibration,
         )
         model.metadata = {"data": plan.name, "rows": plan.rows} | self._metadata(model, members, gain)
         if plan.refit is not None:
@@ -234,11 +255,12 @@ class _Fit:
             plan.refit()
         return model
 
-    def _conditional(self, proba: np.ndarray) -> Conditional | None:
+    def _conditional(self, chosen: _Candidate, network_weight: float) -> Conditional | None:
         """What predicts where some labels are known; process 0 learns it for all."""
         learned = None
         if distributed.team().leads:
-            truth, logits = known_rows(self.plan, self.truth, proba)
+            calibration = None if network_weight else chosen.calibration  # it belongs to what predicts
+            truth, logits = known_rows(self.plan, self.truth, chosen.proba, calibration)
             graph = LabelGraph(self.config.label_graph, self.graph, len(self.plan.label_names))
             learned = fit_conditional(truth, logits, self.config, graph, self.control)
         return distributed.from_leader(learned)
@@ -267,6 +289,7 @@ class _Fit:
                 metric: five_metrics(model.valid_truth, rule.apply(model.valid_proba))[metric]
                 for metric, rule in model.decisions.paper.items()
             },
+            "calibration": reliability(model.valid_truth, model.valid_proba).to_json(),
             "stack_scores": None if self.stack is None else self.stack.scores(model.valid_truth),
             "network_gain": None if gain is None else gain.to_json(),
             "history": [vars(record) for progress in histories for record in progress.history],

@@ -18,6 +18,7 @@ from lampnet.base_learners.label_dependence import SHIFTS, cross_fit_dependence
 from lampnet.config import Config, TrainingConfig
 from lampnet.data.known_labels import UNKNOWN, States
 from lampnet.data.splits import fold_numbers
+from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import choose_decisions
 from lampnet.evaluation.known_regimes import Regime, mean_row_precision, reveal, unrevealed
 from lampnet.inference.conditional import BATCH_ROWS, Conditional, blended
@@ -60,11 +61,14 @@ class HeldOut:
         return blended(self.shifted, self.corrected, correction)
 
 
-def known_rows(plan: Plan, truth: np.ndarray, proba: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def known_rows(
+    plan: Plan, truth: np.ndarray, proba: np.ndarray, calibration: Calibration | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Labels and out-of-fold logits of the rows to learn from.
 
     truth, proba  of the held-out rows. Where these are validation rows, training rows join them with the stacked
                   logits of the base learners, which are out-of-fold too.
+    calibration   of these stacked logits
     """
     logits = logit(np.clip(proba, LEAST_PROBA, 1 - LEAST_PROBA)).astype(np.float32)
     if len(plan.folds) > 1 or plan.stack is None:
@@ -74,6 +78,7 @@ def known_rows(plan: Plan, truth: np.ndarray, proba: np.ndarray) -> tuple[np.nda
     some = np.unique(np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.int64))
     assert fold.train.weights is not None
     stacked = fold.train.weights.stacked(np.asarray(fold.train.base_logits[some]))
+    stacked = stacked if calibration is None else calibration.apply(stacked)
     return np.concatenate([fold.train.truth(some).numpy(), truth]), np.concatenate([stacked, logits])
 
 

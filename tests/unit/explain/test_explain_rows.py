@@ -44,7 +44,8 @@ def test_stage_0_is_the_prediction_before_any_message(stacked: FittedModel, word
     examples = stacked.views(stacked.encoder.encode(words.rows))[0]
     output = stacked.output(examples, np.array([3]))
     assert output.initial is not None
-    expected = 1 / (1 + np.exp(-output.initial[0].numpy()[e.label_index]))
+    calibrated = stacked.calibrated(output.initial.numpy())[0]  # as every prediction of the model
+    expected = 1 / (1 + np.exp(-calibrated[e.label_index]))
     np.testing.assert_allclose(e.stage_proba[0], expected, atol=1e-6)
 
 

@@ -172,7 +172,7 @@ def test_the_whole_set_counts_as_a_slow_loop_does(trained: Callable[..., FittedM
     examples = model.views(model.encoder.encode(data.rows))[0]
     for row in range(50):
         output = model.output(examples, np.array([row]))
-        logits = [stage[0].numpy() for stage in output.stages]
+        logits = [model.calibrated(stage.numpy())[0] for stage in output.stages]
         for before, after in ((0, 1), (2, 3)):
             was, became = (rule.apply(expit(logits[g][None]))[0] for g in (before, after))
             for label in range(5):

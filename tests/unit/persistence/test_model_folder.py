@@ -136,7 +136,7 @@ def edited(copy: Path, change: Change) -> None:
     ("change", "sentence"),
     [
         (lambda d: d.update(version=99), "format version 99"),
-        (lambda d: d.update(version=1), "format version 1, this lampnet reads 3"),
+        (lambda d: d.update(version=1), "format version 1, this lampnet reads 3 and 4"),
         (lambda d: d.update(version=True), "format version True"),
         (lambda d: d.update(version=3.0), r"format version 3\.0"),
         (lambda d: d.update(format="other"), "does not describe a lampnet model"),

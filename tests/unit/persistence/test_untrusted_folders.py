@@ -64,7 +64,7 @@ def test_files_that_are_no_part_of_a_model_are_not_opened(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ('"version"', '"version": 3, "version"', "the key 'version' occurs twice"),
+        ('"version"', '"version": 4, "version"', "the key 'version' occurs twice"),
         ('"metric": ', '"metric": "micro_f1", "metric": ', "the key 'metric' occurs twice"),
         ('"label_names": [', '"label_names": ["' + "x" * 40 + '"], "label_names": [', "'label_names' occurs twice"),
     ],
