@@ -59,7 +59,7 @@ def _arrays(path: Path) -> dict[str, np.ndarray]:
                     arrays[entry.filename.removesuffix(".npy").lower()] = _array(path, stream, entry.file_size)
     except FormatError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, RuntimeError) as error:
         raise FormatError(path, f"this is not a readable .npz archive ({str(error)[:100]})") from None
     return arrays
 

@@ -60,7 +60,7 @@ def column_pages(
                     raise _damaged(path) from None
                 described = header.get(_DATA) or header.get(_DATA_V2)
                 more = described.get(_NUM_VALUES, -1) if isinstance(described, dict) else 0
-                if left < 0 or not (isinstance(size, int) and isinstance(stored, int)) or min(size, stored, more) < 0:
+                if left < 0 or any(not isinstance(count, int) or count < 0 for count in (size, stored, more)):
                     raise _damaged(path)
                 if header.get(_TYPE) == _DICTIONARY and chunk.physical_type == "BYTE_ARRAY":
                     budget.check(2 * size)
