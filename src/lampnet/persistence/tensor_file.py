@@ -20,7 +20,6 @@ import numpy as np
 from lampnet.errors import ModelFolderError
 from lampnet.runtime.atomic_files import replace_files
 from lampnet.runtime.limited_json import parse_json
-from lampnet.runtime.memory_limit import memory_limit
 from lampnet.runtime.regular_files import open_regular, read_regular
 
 _CODES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "<i1", "U8": "<u1"}
@@ -69,7 +68,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
 def read_header(path: Path) -> dict[str, Entry]:
     """What the file holds; each entry is checked against the file's size."""
     try:
-        with open_regular(path, memory_limit()) as file:
+        with open_regular(path) as file:
             size = os.fstat(file.fileno()).st_size
             start = file.read(8)
             length = int.from_bytes(start, "little")
@@ -126,7 +125,7 @@ def _whole(values: Any) -> bool:
 def read_arrays(path: Path, header: Mapping[str, Entry], sha256: str | None = None) -> dict[str, np.ndarray]:
     """The arrays that `read_header` announced; all numbers must be finite, the digest as stored."""
     try:
-        content = read_regular(path, memory_limit())
+        content = read_regular(path)
     except OSError as fault:
         raise ModelFolderError(f"{path} cannot be read ({fault.strerror or fault})") from None
     if sha256 is not None and hashlib.sha256(content).hexdigest() != sha256:

@@ -20,7 +20,7 @@ from pyarrow import compute, parquet, types
 from lampnet.errors import FormatError
 from lampnet.readers.arrow_sizes import cell_sizes, plain
 from lampnet.readers.files import ARROW_SUFFIXES, MAX_DIMENSION, plain_suffix
-from lampnet.readers.parquet_pages import column_pages
+from lampnet.readers.parquet_pages import ParquetPages
 from lampnet.readers.raw_table import EXACT, STRING, RawTable, TextColumn
 from lampnet.runtime.memory_limit import MemoryBudget
 
@@ -143,26 +143,27 @@ def _row_of_bytes(batch: Any, problem: str) -> tuple[str, int] | None:
 def _parquet_batches(
     path: Path, budget: MemoryBudget, whole: bool, size: int, columns: list[str] | None
 ) -> Iterator[Any]:
+    every_page = ParquetPages(path, budget)
     with parquet.ParquetFile(path, memory_map=True) as file:
         metadata, schema = file.metadata, file.schema
     leaves = {number: schema.column(number) for number in range(metadata.num_columns)}
     if columns is not None:
         leaves = {n: leaf for n, leaf in leaves.items() if {leaf.path, leaf.path.partition(".")[0]} & set(columns)}
-    delta = _delta_coded(metadata)
-    # Texts are read as codes into a dictionary, as most are stored: a long text is in memory once. pyarrow cannot do
-    # so for texts in lists.
-    coded = {leaf.path for leaf in leaves.values() if leaf.physical_type == "BYTE_ARRAY" and "." not in leaf.path}
-    coded -= delta
+    texts = {leaf.path for leaf in leaves.values() if leaf.physical_type == "BYTE_ARRAY"}
+    in_lists = {number: leaf.path in texts and "." in leaf.path for number, leaf in leaves.items()}
+    delta: set[str] = set()
     bytes_per_row = 0
     total = 24 * metadata.num_rows * len(leaves) if whole else 0
     for group in range(metadata.num_row_groups):
         budget.check(total)
         per_row = here = 0
-        for leaf, pages in zip(leaves.values(), column_pages(path, metadata, group, leaves, budget), strict=True):
-            if leaf.physical_type == "BYTE_ARRAY":
-                most = 4 if leaf.path in coded else pages.largest if leaf.path in delta else 4 + pages.entry
+        for leaf, pages in zip(leaves.values(), every_page.columns(group, in_lists), strict=True):
+            if leaf.path in texts:
+                most = pages.largest if pages.delta else 4 + pages.entry  # 4: a code into a dictionary
             else:
                 most = leaf.length if leaf.physical_type == "FIXED_LEN_BYTE_ARRAY" else 8
+            if pages.delta:
+                delta.add(leaf.path)
             here += pages.total if whole else pages.largest
             if leaf.max_repetition_level:
                 here += most * pages.values  # one row may hold them all
@@ -171,6 +172,9 @@ def _parquet_batches(
         budget.check(here)
         total += here if whole else 0
         bytes_per_row = max(bytes_per_row, per_row)
+    # Texts are read as codes into a dictionary, as most are stored: a long text is in memory once. pyarrow cannot do
+    # so for texts in lists.
+    coded = {path for path in texts - delta if "." not in path}
     rows = max(1, min(size, _BATCH_ROWS, budget.limit // _BATCH_SHARE // max(1, bytes_per_row)))
     budget.check(bytes_per_row)
     names = [leaf.path for leaf in leaves.values() if leaf.path not in coded and "BYTE_ARRAY" in leaf.physical_type]
@@ -180,18 +184,6 @@ def _parquet_batches(
             if whole:
                 budget.take(sum(batch.column(name).nbytes for name in expanding.intersection(batch.schema.names)))
             yield batch
-
-
-def _delta_coded(metadata: Any) -> set[str]:
-    """Columns whose texts are stored by what they share with the text before, so that short ones stand for long."""
-    found = set()
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        for number in range(metadata.num_columns):
-            chunk = row_group.column(number)
-            if any(encoding.startswith("DELTA") for encoding in chunk.encodings):
-                found.add(chunk.path_in_schema)
-    return found
 
 
 def _arrow_batches(path: Path, budget: MemoryBudget, whole: bool) -> Iterator[Any]:

@@ -80,6 +80,14 @@ def in_words(size: float) -> str:
     return f"{size:.0f} bytes"
 
 
+def above(limit: int) -> str:
+    """What is wrong with a file that would take more memory than the limit, and what to do."""
+    return (
+        f"above the limit of {in_words(limit)}; if the file is genuine, raise the limit with --max-memory "
+        f"(or {VARIABLE})"
+    )
+
+
 class MemoryBudget:
     """What the reading of one file has taken of the limit so far."""
 
@@ -96,8 +104,7 @@ class MemoryBudget:
         if self.taken + size > self.limit:
             raise FormatError(
                 self.path,
-                f"reading this needs about {in_words(self.taken + size)} of memory or more, above the limit of "
-                f"{in_words(self.limit)}; if the file is genuine, raise the limit with --max-memory "
-                f"(or {VARIABLE}), or give the data in several files",
+                f"reading this needs about {in_words(self.taken + size)} of memory or more, {above(self.limit)}, or "
+                "give the data in several files",
                 line,
             )

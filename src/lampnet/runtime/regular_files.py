@@ -8,6 +8,8 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+from lampnet.runtime.memory_limit import above, memory_limit
+
 _KINDS = {
     stat.S_IFIFO: "a pipe",
     stat.S_IFCHR: "a device",
@@ -18,8 +20,8 @@ _KINDS = {
 }
 
 
-def open_regular(path: Path, most: int) -> BufferedReader:
-    """A regular file of at most this many bytes, opened for reading.
+def open_regular(path: Path, most: int | None = None) -> BufferedReader:
+    """A regular file of at most this many bytes, by default the memory limit, opened for reading.
 
     Raises
     ------
@@ -37,8 +39,8 @@ def open_regular(path: Path, most: int) -> BufferedReader:
         raise
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most this many bytes; see `open_regular`.
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """The content of a regular file of at most this many bytes, by default the memory limit; see `open_regular`.
 
     >>> import tempfile
     >>> file = Path(tempfile.mkdtemp()) / "small"
@@ -55,12 +57,16 @@ def read_regular(path: Path, most: int) -> bytes:
     return content
 
 
-def _check(found: os.stat_result, most: int) -> None:
+def _check(found: os.stat_result, most: int | None) -> None:
     if not stat.S_ISREG(found.st_mode):
         kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file")
-    if found.st_size > most:
-        raise OSError(errno.EFBIG, f"it has {found.st_size:,} bytes, at most {most:,} are allowed")
+    limit = memory_limit() if most is None else most
+    if found.st_size > limit:
+        size = f"{found.st_size:,} bytes"
+        raise OSError(
+            errno.EFBIG, f"it has {size}, {above(limit) if most is None else f'at most {most:,} are allowed'}"
+        )
 
 
 def _flag(name: str) -> int:

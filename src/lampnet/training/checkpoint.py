@@ -20,7 +20,6 @@ from torch import Tensor
 from lampnet.errors import CheckpointError
 from lampnet.runtime.atomic_files import remove_file, write_atomically
 from lampnet.runtime.limited_json import parse_json
-from lampnet.runtime.memory_limit import memory_limit
 from lampnet.runtime.regular_files import read_regular
 
 DIGEST_BYTES = 32
@@ -70,7 +69,7 @@ def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
 def read_checkpoint(path: Path) -> Checkpoint:
     """Read and verify one checkpoint."""
     try:
-        content = read_regular(path, memory_limit())
+        content = read_regular(path)
     except OSError as fault:
         raise CheckpointError(f"{path} could not be read ({fault.strerror or fault})") from fault
     whole, digest = content[:-DIGEST_BYTES], content[-DIGEST_BYTES:]

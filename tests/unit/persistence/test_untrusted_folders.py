@@ -134,5 +134,5 @@ def test_weights_larger_than_the_memory_are_refused_unread(copy: Path) -> None:
     forged = json.dumps(header).encode()
     path.write_bytes(len(forged).to_bytes(8, "little") + forged + content[8 + length :])
     os.truncate(path, path.stat().st_size + more)  # a file with a hole takes no space
-    with pytest.raises(ModelFolderError, match=r"it has [0-9,]+ bytes, at most"):
+    with pytest.raises(ModelFolderError, match=r"it has [0-9,]+ bytes, above the limit of"):
         load_model(copy)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +95,41 @@ def test_changed_bytes_are_read_or_refused(compression: str | None, tmp_path: Pa
         except DataError:
             refused += 1
     assert 0 < refused < 100
+
+
+CHANGED_PARQUET = """
+import sys
+from pathlib import Path
+from lampnet.errors import FormatError
+from lampnet.readers.any_format import read_file
+
+path = Path(sys.argv[1])
+whole = path.read_bytes()
+summary = range(len(whole) - 8 - int.from_bytes(whole[-8:-4], "little"), len(whole) - 8)
+# -3 where Thrift has a small number, such as that of a codec; and a page's header with a list of 2**60 bytes
+changes = [(place, b"\\x05") for place in summary] + [(4, b"\\x19\\xf3" + b"\\x80" * 8 + b"\\x10")]
+for place, change in changes:
+    path.write_bytes(whole[:place] + change + whole[place + len(change) :])
+    try:
+        read_file(path)
+        print("read")
+    except FormatError as fault:
+        print(fault)
+"""
+
+
+def test_a_changed_summary_or_page_of_a_parquet_file_is_read_or_refused(tmp_path: Path) -> None:
+    """In a process of its own: pyarrow ends the whole process when it is asked for a codec that does not exist."""
+    path = tmp_path / "films.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(
+        arrow.table({"text": ["a b c", "d e f"], "labels": [["x", "y"], ["x"]]}), path
+    )
+    command = [sys.executable, "-c", CHANGED_PARQUET, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-500:]
+    outcomes = done.stdout.splitlines()
+    assert outcomes[-1].endswith("this is not a readable Parquet file (the header of a page is damaged)")
+    assert 0 < outcomes.count("read") < len(outcomes) / 2
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])

@@ -202,7 +202,7 @@ def test_the_default_is_half_of_the_memory_and_the_environment_may_say_otherwise
 
 def test_pages_are_counted_as_they_are_not_as_the_summary_says(tmp_path: Path) -> None:
     """Every kind of page that pyarrow writes is walked to its end."""
-    from lampnet.readers.parquet_pages import column_pages
+    from lampnet.readers.parquet_pages import ParquetPages
 
     draw = np.random.default_rng(0)
     words = [f"word {i}" for i in draw.integers(0, 500, 5000)]
@@ -220,7 +220,7 @@ def test_pages_are_counted_as_they_are_not_as_the_summary_says(tmp_path: Path) -
             )
             metadata = parquet.read_metadata(path)
             for group in range(2):
-                found = list(column_pages(path, metadata, group, range(3), MemoryBudget(path)))
+                found = list(ParquetPages(path, MemoryBudget(path)).columns(group, {0: True, 1: False, 2: True}))
                 entries = sum(map(len, table["c"].slice(group * 2500, 2500).to_pylist()))
                 assert [pages.values for pages in found] == [2500, 2500, entries]
                 for number, pages in enumerate(found):
