@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset
+from lampnet.data.stratify import stratified_folds, stratified_parts
 from lampnet.errors import DataError
 
 #: the share of the labelled rows that is held out for validation where no validation rows were given
@@ -27,8 +28,16 @@ ERRORS, TIMES = 6.0, 1.2
 FREQUENT = 30
 
 
-def fold_numbers(n: int, folds: int, seed: int, serially_correlated: bool = False) -> np.ndarray:
+def fold_numbers(
+    n: int,
+    folds: int,
+    seed: int,
+    serially_correlated: bool = False,
+    labels: np.ndarray | sparse.csr_matrix | None = None,
+) -> np.ndarray:
     """The fold of each of n rows, int (n,): random, or blocked for serially correlated rows.
+
+    labels  of the rows (n, L): with them, random folds share out the rows of every label evenly
 
     >>> fold_numbers(7, 3, seed=0, serially_correlated=True).tolist()
     [0, 0, 0, 1, 1, 2, 2]
@@ -38,6 +47,8 @@ def fold_numbers(n: int, folds: int, seed: int, serially_correlated: bool = Fals
     folds = min(folds, n)
     if serially_correlated:
         return np.arange(n) * folds // n
+    if labels is not None:
+        return stratified_folds(labels, folds, seed)
     return np.random.default_rng(seed).permutation(n) % folds
 
 
@@ -50,12 +61,23 @@ def parts_of(fold_n: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
     return [(np.flatnonzero(fold_n != fold), np.flatnonzero(fold_n == fold)) for fold in range(fold_n.max() + 1)]
 
 
-def held_out(n: int, held: int, seed: int, serially_correlated: bool = False) -> tuple[np.ndarray, np.ndarray]:
+def held_out(
+    n: int,
+    held: int,
+    seed: int,
+    serially_correlated: bool = False,
+    labels: np.ndarray | sparse.csr_matrix | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """The numbers of the rows that are kept and of those held out, sorted: random ones, or the last of the rows.
+
+    labels  of the rows (n, L): with them, both parts get their share of every label's random rows
 
     >>> [part.tolist() for part in held_out(5, 2, seed=0, serially_correlated=True)]
     [[0, 1, 2], [3, 4]]
     """
+    if labels is not None and not serially_correlated:
+        part_n = stratified_parts(labels, [n - held, held], seed)
+        return np.flatnonzero(part_n == 0), np.flatnonzero(part_n == 1)
     order = np.arange(n)[::-1] if serially_correlated else np.random.default_rng(seed).permutation(n)
     return np.sort(order[held:]), np.sort(order[:held])
 
@@ -121,7 +143,7 @@ class Splits:
                 f"{self.train.name}: {n} training row(s) are too few to draw a validation part from; "
                 "give more rows or a validation file"
             )
-        kept, held = held_out(n, n_valid, seed, self.serially_correlated)
+        kept, held = held_out(n, n_valid, seed, self.serially_correlated, self.train.labels)
         train, valid = self.train.take(kept), self.train.take(held)
         return replace(self, train=train, valid=valid, valid_is_sampled=not self.serially_correlated)
 
@@ -135,7 +157,8 @@ class Splits:
             raise DataError(
                 f"{self.train.name}: {n} rows are too few to draw test rows from; give more rows or a test file"
             )
-        kept, held = held_out(n, n_test, seed, Splits(train=self.train).serially_correlated)
+        correlated = Splits(train=self.train).serially_correlated
+        kept, held = held_out(n, n_test, seed, correlated, self.train.labels)
         return replace(self, train=self.train.take(kept), test=self.train.take(held))
 
 

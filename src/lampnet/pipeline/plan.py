@@ -78,7 +78,7 @@ def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
     encoder, encoded = _encode(train, config, control)
     blocked = _blocked(splits, control)
     stack, base_logits = _fit_base_learners(config, encoded, truth, blocked, control)
-    fold_n = fold_numbers(len(train), config.training.folds, config.training.seed, blocked)
+    fold_n = fold_numbers(len(train), config.training.folds, config.training.seed, blocked, train.labels)
     weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
@@ -106,7 +106,7 @@ def single_split(splits: Splits, config: Config, validation_fraction: float, con
     weights, held_out_logits = None, None
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
-        fold_n = fold_numbers(len(train), FOLDS, config.training.seed, blocked)
+        fold_n = fold_numbers(len(train), FOLDS, config.training.seed, blocked, train.labels)
         weights = stack.choose_and_fit_weights(base_logits, truth, fold_n)
         held_out_logits = stack.logits(held_out.features)
     fold = Fold(

@@ -47,7 +47,7 @@ def test_decisions_are_chosen_on_out_of_fold_predictions() -> None:
     assert model.valid_proba is not None
     assert model.valid_truth is not None
     done = 0
-    for number, (rest, own) in enumerate(parts_of(fold_numbers(len(data), 3, seed=0))):
+    for number, (rest, own) in enumerate(parts_of(fold_numbers(len(data), 3, seed=0, labels=data.labels))):
         alone = config.updated({"training.folds": 1, "training.seed": MEMBER_SEEDS * number})
         twin = fit(Splits(train=data.take(rest), valid=data.take(own)), alone)
         here = slice(done, done + len(own))
