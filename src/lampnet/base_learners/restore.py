@@ -11,7 +11,8 @@ from scipy import sparse
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
-from lampnet.base_learners.stack import Stack
+from lampnet.base_learners.protocol import BaseLearner, Features
+from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack
 from lampnet.errors import ModelFolderError
 
 
@@ -28,16 +29,33 @@ def restore_stack(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labe
     _require_floats("weights", stack.weights.weights_LK, (n_labels, len(names)))
     _require_floats("bias", stack.weights.bias_L, (n_labels,))
     for learner in stack.learners:
-        if isinstance(learner, LinearLearner):
-            _require_floats("linear.weights", learner.weights, (None, n_labels))
-            _require_floats("linear.intercepts", learner.intercepts, (n_labels,))
-        elif isinstance(learner, KNNLearner):
-            _require_floats("knn.prior", learner.prior, (n_labels,))
-            _require_floats("knn.X", learner.X, (None, None))
-            _require_floats("knn.Y", learner.Y, (learner.X.shape[0], n_labels))
-        elif isinstance(learner, ForestLearner):
-            _check_forest(learner, n_labels)
+        _check(learner, n_labels)
     return stack
+
+
+def fits(name: str, fitted: FittedLearner, X: Features, Y_nL: np.ndarray) -> bool:
+    """Whether what was kept of a learner can be one that was fitted on these rows."""
+    learner = LEARNERS[name]()
+    try:
+        learner.restore(fitted.arrays)
+        _check(learner, Y_nL.shape[1])
+        _require_floats("out_of_fold", fitted.out_of_fold, Y_nL.shape)
+        finite = (np.isfinite(values).all() for values in (fitted.out_of_fold, learner.logits(X[:1])))
+        return all(finite)
+    except (ModelFolderError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
+        return False
+
+
+def _check(learner: BaseLearner, n_labels: int) -> None:
+    if isinstance(learner, LinearLearner):
+        _require_floats("linear.weights", learner.weights, (None, n_labels))
+        _require_floats("linear.intercepts", learner.intercepts, (n_labels,))
+    elif isinstance(learner, KNNLearner):
+        _require_floats("knn.prior", learner.prior, (n_labels,))
+        _require_floats("knn.X", learner.X, (None, None))
+        _require_floats("knn.Y", learner.Y, (learner.X.shape[0], n_labels))
+    elif isinstance(learner, ForestLearner):
+        _check_forest(learner, n_labels)
 
 
 def _check_forest(forest: ForestLearner, n_labels: int) -> None:

@@ -126,6 +126,11 @@ class Encoder(ABC):
         return [() for _ in self.node_names(encoded, row)]
 
     @property
+    def n_ids(self) -> int | None:
+        """How many ids its nodes may have; None for kinds whose nodes have none."""
+        return None
+
+    @property
     def feature_count(self) -> int | None:
         """How many features a row has; None for kinds without a fixed number of them."""
         return len(self.feature_names) or None

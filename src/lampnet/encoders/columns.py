@@ -119,17 +119,17 @@ class ColumnsEncoder(Encoder):
         """float32 (n, F): standardised values, 0/1 for missing ones (columns with gaps in training) and categories."""
         values, ids = parsed
         n, columns = values.shape
-        features = np.zeros((n, self._n_ids()), dtype=np.float32)
+        features = np.zeros((n, self.n_ids), dtype=np.float32)
         row, column = np.nonzero(ids >= columns)
         features[row, ids[row, column]] = 1.0
         features[:, :columns] = values
-        used = np.ones(self._n_ids(), dtype=bool)
+        used = np.ones(self.n_ids, dtype=bool)
         used[list(self.categories)] = False
         used[columns : 2 * columns] = self.gaps > 0
         return features[:, used]
 
     def embedding(self, width: int) -> ColumnVectors:
-        return ColumnVectors(self._n_ids(), width)
+        return ColumnVectors(self.n_ids, width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         names = [*self.feature_names, *(f"{name} (missing)" for name in self.feature_names)]
@@ -165,7 +165,8 @@ class ColumnsEncoder(Encoder):
         encoder.gaps = saved_array(arrays, "gaps", "uint8", (columns,))
         return encoder
 
-    def _n_ids(self) -> int:
+    @property
+    def n_ids(self) -> int:
         return 2 * len(self.feature_names) + sum(len(names) for names in self.categories.values())
 
     def _checked(self, rows: Any) -> Table:

@@ -121,6 +121,10 @@ class MoleculeEncoder(Encoder):
         morgan = fingerprints([molecule for _, molecule in parsed])
         return np.hstack([morgan, DESCRIBED * np.clip(described, -5, 5)]).astype(np.float32)
 
+    @property
+    def n_ids(self) -> int:
+        return len(self.surroundings) + 1
+
     def embedding(self, width: int) -> Embedding:
         if self.elements_only:
             return WordVectors(len(self.surroundings) + 1, width)

@@ -116,6 +116,10 @@ class PretrainedEncoder(Encoder):
         """tf-idf of words, as for plain text."""
         return self.words.features_of(self.words.parse(rows))
 
+    @property
+    def n_ids(self) -> int:
+        return len(self._open())
+
     def embedding(self, width: int) -> TransformerNodes:
         self._open()
         fine_tune = self.config.fine_tune

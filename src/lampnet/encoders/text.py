@@ -111,6 +111,10 @@ class TextEncoder(Encoder):
         """tf-idf of words, and of word pairs in short texts or of the opening of long ones; each row of length one."""
         return self.weights.features(parsed.numbers, parsed.offsets)
 
+    @property
+    def n_ids(self) -> int:
+        return max(1, len(self.tokens.words))
+
     def embedding(self, width: int) -> WordVectors:
         in_order = PositionedWordVectors if self.config.positions == "plain" else WeightedPositions
         kind = in_order if self.config.text_nodes == "sequence" else WordVectors

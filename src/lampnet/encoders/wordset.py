@@ -113,6 +113,10 @@ class WordSetEncoder(Encoder):
         """tf-idf, each row of length one."""
         return unit_rows(parsed[1])
 
+    @property
+    def n_ids(self) -> int:
+        return max(1, len(self.feature_names))
+
     def embedding(self, width: int) -> WordVectors:
         return WordVectors(len(self.feature_names), width)
 

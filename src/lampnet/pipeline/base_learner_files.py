@@ -15,6 +15,7 @@ import torch
 from scipy import sparse
 
 from lampnet.base_learners.protocol import BaseLearner, Features
+from lampnet.base_learners.restore import fits
 from lampnet.base_learners.stack import FittedLearner
 from lampnet.errors import CheckpointError
 from lampnet.runtime.atomic_files import remove_file
@@ -41,8 +42,8 @@ class BaseLearnerFiles:
         except CheckpointError:
             remove_file(self.folder / f"{PREFIX}{name}")
 
-    def restored(self, names: tuple[str, ...]) -> dict[str, FittedLearner]:
-        """Those of the named learners that were fitted on the same rows with the same settings."""
+    def restored(self, names: tuple[str, ...], X: Features, Y_nL: np.ndarray) -> dict[str, FittedLearner]:
+        """Those of the named learners that were fitted on these rows with the same settings."""
         found: dict[str, FittedLearner] = {}
         for name in names if self.folder is not None else ():
             assert self.folder is not None
@@ -53,9 +54,10 @@ class BaseLearnerFiles:
                 continue
             if kept is None or kept.state.get("identity") != self.identity:
                 continue
-            arrays = {key: tensor.numpy() for key, tensor in kept.tensors.items()}
-            out_of_fold = arrays.pop(OUT_OF_FOLD)
-            found[name] = FittedLearner({key.removeprefix("array."): a for key, a in arrays.items()}, out_of_fold)
+            arrays = {key.removeprefix("array."): tensor.numpy() for key, tensor in kept.tensors.items()}
+            fitted = FittedLearner(arrays, arrays.pop(OUT_OF_FOLD, np.zeros(0)))
+            if fits(name, fitted, X, Y_nL):
+                found[name] = fitted
         return found
 
 

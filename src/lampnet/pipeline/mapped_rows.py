@@ -17,7 +17,7 @@ import hashlib
 import json
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -53,8 +53,15 @@ _DTYPES: dict[str, tuple[str, ...]] = {
     "vectors": ("<f4", "|u1"),
 }
 _AXES = {"vectors": 2, "positions": 2, "edges": 2, "base_logits": 3}
+#: what each kind of offsets counts
+_OFFSETS = {
+    "offsets": ("ids", "values", "vectors", "positions"),
+    "edge_offsets": ("edges",),
+    "label_offsets": ("label_ids", "label_values"),
+}
+_TRIED_WIDTH = 8
 _HEADER = 128  # bytes before the numbers of an .npy file
-_BLOCK = 1 << 22  # stored labels that are counted together
+_BLOCK = 1 << 22  # numbers that are looked at together
 
 
 class GrowingArray:
@@ -258,8 +265,9 @@ def open_prepared(folder: str | Path, verify: bool = True) -> MappedRows:
         if config.model.base_learners:
             stack = restore_stack(config.model.base_learners, arrays_under(learned, "stack."), len(names))
         maps: list[mmap.mmap] = []
+        opened = _Opening(encoder, len(names), 0 if stack is None else len(stack.names), maps, verify)
         parts = {
-            part: _open_part(folder / part, described, len(names), maps, verify)
+            part: opened.part(folder / part, described)
             for part, described in manifest["parts"].items()
             if part in PARTS
         }
@@ -278,47 +286,105 @@ def open_prepared(folder: str | Path, verify: bool = True) -> MappedRows:
         )
     except LampnetError as fault:
         raise DataError(f"{folder} cannot be used: {fault}; prepare the data again") from None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as fault:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, OverflowError) as fault:
         raise DataError(
             f"{folder} is not a whole prepared folder ({str(fault)[:150]}); run lampnet prepare again"
         ) from None
 
 
-def _open_part(
-    folder: Path, described: Mapping[str, Any], n_labels: int, maps: list[mmap.mmap], verify: bool
-) -> Examples:
-    arrays: dict[str, np.ndarray] = {}
-    digest = hashlib.sha256()
-    for name, facts in sorted(described["arrays"].items()):
-        if name not in (*NODE_ARRAYS, *LABEL_ARRAYS, "base_logits"):
-            raise DataError(f"{folder.name} announces an array {name[:40]!r}, which rows do not have")
-        dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
-        if dtype.str not in _DTYPES[name] or len(shape) != _AXES.get(name, 1):
-            raise DataError(f"{folder.name}: {name}.npy cannot be a {dtype} array {shape}")
-        arrays[name] = _mapped(folder / f"{name}.npy", dtype, shape, maps, facts["sha256"] if verify else None)
-        if name != "base_logits":
-            digest.update(f"{name} {facts['sha256']}".encode())
-    rows = described["rows"]
-    for offsets, counted in (("offsets", "ids"), ("offsets", "vectors"), ("label_offsets", "label_ids")):
-        if offsets not in arrays or counted not in arrays:
-            continue
-        places = arrays[offsets]
-        if (
-            len(places) != rows + 1
-            or places[0] != 0
-            or places[-1] != len(arrays[counted])
-            or (np.diff(places) < 0).any()
+@dataclass(frozen=True)
+class _Opening:
+    """How the parts of a folder are opened. They may have been forged, so every number used as an index is checked."""
+
+    encoder: Encoder
+    n_labels: int
+    n_learners: int
+    maps: list[mmap.mmap]
+    verify: bool
+
+    def part(self, folder: Path, described: Mapping[str, Any]) -> Examples:
+        arrays: dict[str, np.ndarray] = {}
+        digest = hashlib.sha256()
+        for name, facts in sorted(described["arrays"].items()):
+            if name not in _DTYPES:
+                raise DataError(f"{folder.name} announces an array {name[:40]!r}, which rows do not have")
+            dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
+            if dtype.str not in _DTYPES[name] or len(shape) != _AXES.get(name, 1):
+                raise DataError(f"{folder.name}: {name}.npy cannot be a {dtype} array {shape}")
+            sha256 = facts["sha256"] if self.verify else None
+            arrays[name] = _mapped(folder / f"{name}.npy", dtype, shape, self.maps, sha256)
+            if name != "base_logits":
+                digest.update(f"{name} {facts['sha256']}".encode())
+        fault = self._fault(arrays, described["rows"])
+        if fault:
+            raise DataError(f"{folder.name}: {fault}")
+        nodes = NodeRows(**{name: arrays[name] for name in NODE_ARRAYS if name in arrays})
+        self._try(folder, nodes)
+        return Examples(
+            nodes=nodes,
+            targets=LabelRows(arrays["label_offsets"], arrays["label_ids"], arrays["label_values"], self.n_labels),
+            base_logits=arrays.get("base_logits"),
+            stored_digest=digest.hexdigest(),
+        )
+
+    def _fault(self, arrays: Mapping[str, np.ndarray], rows: Any) -> str:
+        """What is wrong with the arrays of one part; empty where they fit each other and the encoder."""
+        for offsets, counted in _OFFSETS.items():
+            if offsets not in arrays:
+                if any(name in arrays for name in counted):
+                    return f"{offsets}.npy is missing"
+                continue
+            places = arrays[offsets]
+            if len(places) != rows + 1 or places[0] != 0 or (np.diff(places) < 0).any():
+                return f"{offsets}.npy does not fit the number of rows"
+            for name in counted:
+                if name in arrays and len(arrays[name]) != places[-1]:
+                    return f"{offsets}.npy does not fit {name}.npy"
+        lacking = [name for name in ("offsets", *LABEL_ARRAYS) if name not in arrays]
+        if lacking:
+            return f"{lacking[0]}.npy is missing"
+        if ("ids" in arrays) != (self.encoder.n_ids is not None):
+            return "the encoder's nodes are of another kind"
+        for name, most in (("label_ids", self.n_labels), ("ids", self.encoder.n_ids)):
+            if most is not None and any(block.min() < 0 or block.max() >= most for block in _blocks(arrays[name])):
+                return f"{name}.npy has numbers outside 0 to {most - 1}"
+        logits = arrays.get("base_logits")
+        if (logits is None) != (not self.n_learners) or (
+            logits is not None and logits.shape != (rows, self.n_labels, self.n_learners)
         ):
-            raise DataError(f"{folder.name}: {offsets}.npy does not fit {counted}.npy")
-    labels = LabelRows(arrays["label_offsets"], arrays["label_ids"], arrays["label_values"], n_labels)
-    if len(labels.ids) and (labels.ids.min() < 0 or labels.ids.max() >= n_labels):
-        raise DataError(f"{folder.name}: label_ids.npy names labels that do not exist")
-    return Examples(
-        nodes=NodeRows(**{name: arrays[name] for name in NODE_ARRAYS if name in arrays}),
-        targets=labels,
-        base_logits=arrays.get("base_logits"),
-        stored_digest=digest.hexdigest(),
-    )
+            return "base_logits.npy does not fit the base learners"
+        for name in ("values", "vectors", "base_logits"):
+            if name in arrays and not all(np.isfinite(block).all() for block in _blocks(arrays[name])):
+                return f"{name}.npy holds values that are no numbers"
+        if not all((np.isnan(block) | (block == 0) | (block == 1)).all() for block in _blocks(arrays["label_values"])):
+            return "label_values.npy holds something else than 0, 1 and unknown"
+        return self._fault_of_edges(arrays)
+
+    def _fault_of_edges(self, arrays: Mapping[str, np.ndarray]) -> str:
+        if "edges" not in arrays:
+            return ""
+        edges, starts = arrays["edges"], arrays["edge_offsets"]
+        if edges.shape[1] != 3:
+            return "edges.npy needs two nodes and a type for each edge"
+        lengths = np.repeat(np.diff(arrays["offsets"]), np.diff(starts))
+        types = max(1, self.encoder.edge_types)
+        inside = (edges >= 0).all() and (edges[:, :2] < lengths[:, None]).all() and (edges[:, 2] < types).all()
+        return "" if inside else "edges.npy names nodes or types that do not exist"
+
+    def _try(self, folder: Path, nodes: NodeRows) -> None:
+        """Numbers of another width than the encoder's show when a row is embedded."""
+        rows = np.flatnonzero(nodes.lengths())[:1]
+        try:
+            if len(rows):
+                self.encoder.embedding(_TRIED_WIDTH)(nodes.batch(rows))
+        except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as fault:
+            raise DataError(f"{folder.name}: its nodes do not fit the encoder ({str(fault)[:100]})") from None
+
+
+def _blocks(array: np.ndarray) -> Iterator[np.ndarray]:
+    """A mapped array in blocks of rows, so that little of it is in memory."""
+    step = max(1, _BLOCK * len(array) // max(1, array.size))
+    return (array[first : first + step] for first in range(0, len(array), step))
 
 
 def _mapped(

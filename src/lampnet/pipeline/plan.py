@@ -204,7 +204,7 @@ def _fit_base_learners(
     fold_n = fold_numbers(len(truth), FOLDS, seed, blocked) if blocked else None
     X = encoded.features
     files = BaseLearnerFiles(control.folder, identity_of(X, truth, names, seed, blocked))
-    fitted = files.restored(names) if control.resume else {}
+    fitted = files.restored(names, X, truth) if control.resume else {}
     control.log(f"fitting base learners ({', '.join(name for name in names if name not in fitted) or 'none'})")
     if fitted:
         control.log(f"fitted by the earlier run: {', '.join(fitted)}")

@@ -64,10 +64,12 @@ class Run:
     def from_json(cls, data: Any) -> Run:
         """Read what `to_json` wrote."""
         try:
-            source = Source(**data["source"])
-            config, graph = Config.from_json(data["config"]), str(data["label_graph"])
+            source, graph = Source.from_json(data["source"]), data["label_graph"]
+            if not isinstance(graph, str) or "\0" in graph:
+                raise TypeError("the label graph is no name")
+            config = Config.from_json(data["config"])
             return cls(source=source, config=config, label_graph=graph, finished=data.get("finished") is True)
-        except (KeyError, TypeError) as fault:
+        except (KeyError, TypeError, AttributeError) as fault:
             raise CheckpointError(f"{RUN} is damaged ({fault}); train again into another folder") from None
 
 

@@ -53,6 +53,20 @@ class Source:
         labels = None if self.labels is None else str(Path(self.labels).resolve())
         return {"data": data, "labels": labels, "columns": dict(self.columns), "on_bad_row": self.on_bad_row}
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Source:
+        """What `to_json` wrote, with or without the root; a `TypeError` where it is something else."""
+        names = {"data": data["data"]} | {key: data[key] for key in ("root", "labels") if data.get(key) is not None}
+        columns, on_bad_row = data.get("columns", {}), data.get("on_bad_row", "error")
+        for name, value in names.items():
+            if not isinstance(value, str) or "\0" in value:
+                raise TypeError(f"the source's {name} is no path and no name")
+        if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
+            raise TypeError("the source's columns are no names")
+        if on_bad_row not in ("error", "skip"):
+            raise TypeError("the source's on_bad_row is neither 'error' nor 'skip'")
+        return cls(columns=columns, on_bad_row=on_bad_row, **names)
+
     def open(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits | Dataset:
         """A name or a folder as `Splits`, a file as `Dataset`; `seed` draws splits where none are given."""
         return self.open_and_columns(seed, notice)[0]

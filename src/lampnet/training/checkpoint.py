@@ -23,6 +23,9 @@ from lampnet.runtime.limited_json import parse_json
 from lampnet.runtime.regular_files import read_regular
 
 DIGEST_BYTES = 32
+#: What a checkpoint of a training holds for each parameter: names are `KIND.NUMBER`.
+_OPTIMIZER = ("step", "exp_avg", "exp_avg_sq")
+_KINDS = ("weight", "average", "best", *(f"optimizer.{name}" for name in _OPTIMIZER))
 
 
 @dataclass(frozen=True)
@@ -85,14 +88,23 @@ def read_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"{path} is not a checkpoint of lampnet ({str(fault)[:200]})") from fault
 
 
-def check_shapes(tensors: Mapping[str, Tensor], parameters: Sequence[Tensor]) -> None:
-    """What belongs to the i-th parameter must have its shape; counts of steps are single numbers."""
+def check_tensors(tensors: Mapping[str, Tensor], parameters: Sequence[Tensor]) -> None:
+    """Refuse what cannot be the state of these parameters: each has its shape; counts of steps are single numbers."""
     for name, tensor in tensors.items():
-        number = name.rpartition(".")[2]
+        kind, _, number = name.rpartition(".")
+        if kind not in _KINDS or number not in map(str, range(len(parameters))):
+            raise ValueError(f"{name[:80]} belongs to nothing")
         parameter = parameters[int(number)]
-        wanted = () if name == f"optimizer.step.{number}" else parameter.shape
+        wanted = () if kind == "optimizer.step" else parameter.shape
         if (tensor.shape, tensor.dtype) != (wanted, parameter.dtype):
             raise ValueError(f"{name} has shape {tuple(tensor.shape)} and type {tensor.dtype}")
+    counts = {kind: sum(f"{kind}.{number}" in tensors for number in range(len(parameters))) for kind in _KINDS}
+    for kind in ("average", "best"):
+        if counts[kind] not in (0, len(parameters)):
+            raise ValueError(f"{kind} weights are missing")
+    for i in range(len(parameters)):
+        if sum(f"optimizer.{name}.{i}" in tensors for name in _OPTIMIZER) not in (0, len(_OPTIMIZER)):
+            raise ValueError(f"a part of the optimizer's state of weight {i} is missing")
 
 
 def remove_checkpoints(folder: Path) -> None:

@@ -36,7 +36,7 @@ from lampnet.training.batches import shuffled_batches
 from lampnet.training.checkpoint import (
     Checkpoint,
     check_same_run,
-    check_shapes,
+    check_tensors,
     latest_checkpoint,
     remove_checkpoints,
     save_checkpoint,
@@ -364,7 +364,7 @@ class Trainer:
 
     def _load(self, found: Checkpoint) -> None:
         tensors = found.tensors
-        check_shapes(tensors, self.parameters)
+        check_tensors(tensors, self.parameters)
         self._use([tensors[f"weight.{i}"] for i in range(len(self.parameters))])
         self.average = [tensors[f"average.{i}"] for i in range(len(self.average))]
         self.best = [tensors[f"best.{i}"] for i in range(len(self.parameters)) if f"best.{i}" in tensors]
