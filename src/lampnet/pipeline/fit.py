@@ -185,8 +185,9 @@ class _Fit:
         calibration = None
         if self.config.training.calibrate:
             some = np.concatenate([fold.valid[0].nodes.lengths() > 0 for fold in folds])
-            fold_n = fold_numbers(int(some.sum()), CALIBRATION_FOLDS, seed)
-            calibration, logits[some] = cross_fit_calibration(logits[some], self.truth[some], fold_n)
+            if some.sum() >= CALIBRATION_FOLDS:
+                fold_n = fold_numbers(int(some.sum()), CALIBRATION_FOLDS, seed)
+                calibration, logits[some] = cross_fit_calibration(logits[some], self.truth[some], fold_n)
         proba = probabilities(logits)
         decisions = choose_decisions(self.truth, proba, seed=seed)
         self.decision_seconds = time.monotonic() - began
