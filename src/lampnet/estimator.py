@@ -146,15 +146,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y is an indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; n label sets; or n classes.
         """
         config = self._config(self._seed())
-        kind = kind_of(X, self.input_kind)
-        seen = copy(self)  # a fit that fails leaves what was learned before as it was
-        keep_features(seen)
-        X = checked(seen, X, kind, reset=True)
-        targets = read_targets(y, row_count(X))
-        if row_count(X) < 2:
-            raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
+        seen, data, targets = self._labelled(X, y)
         config, edges = self._graph(config, targets)
-        data = as_dataset(X, kind, labels=targets.labels, label_names=targets.names)
         fraction = self.validation_fraction
         if fraction is not None:
             if not 0 < fraction < 1:
@@ -173,6 +166,17 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         keep_features(self, seen)
         self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))
         return self
+
+    def _labelled(self, X: Any, y: Any) -> tuple[LaMPClassifier, Dataset, Targets]:
+        """A copy that has seen the features of X, the labelled rows, and their labels as they came."""
+        kind = kind_of(X, self.input_kind)
+        seen = copy(self)  # a fit that fails leaves what was learned before as it was
+        keep_features(seen)
+        X = checked(seen, X, kind, reset=True)
+        targets = read_targets(y, row_count(X))
+        if row_count(X) < 2:
+            raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
+        return seen, as_dataset(X, kind, labels=targets.labels, label_names=targets.names), targets
 
     def _keep(self, model: FittedModel, classes: np.ndarray, form: Form, epochs: int) -> None:
         self.model_, self.classes_, self.y_form_, self.n_iter_ = model, classes, form, epochs
@@ -341,6 +345,46 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y  an array (n, L) of 1, 0 and NaN, or any other form of `known` in `predict_proba`
         """
         return self.predict_proba(X, known=y)
+
+    def audit(self, X: Any, y: Any, most: int = 1000) -> list[dict[str, Any]]:
+        """Which given labels look wrong and which are missing, the most suspicious first.
+
+        Rows and labels are those of `fit`. Each label is predicted from its row's input and other labels by what was
+        learned, with these parameters, without the row: the classifier need not be fitted, and stays as it was. An
+        unknown label (NaN) is neither wrong nor missing.
+
+        Each finding is {"row", "label", "given", "proba", "kind", "input", "labels"}: the kind is "missing" (not given
+        but probable) or "wrong" (given but improbable), "input" is how far the input moved the log-odds from the
+        label's prior, and "labels" how far the row's other labels moved them. Both kinds take turns.
+
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> tags[0] = {"italy"}  # someone forgot "travel"
+        >>> found = LaMPClassifier(preset="quick").audit(texts, tags)
+        >>> found[0]["row"], found[0]["label"], found[0]["kind"]
+        (0, 'travel', 'missing')
+        """
+        from lampnet.pipeline.audit import audit
+
+        _, data, targets = self._labelled(X, y)
+        run = FitRun(callback=self._report, log=self._log)
+        try:
+            found = audit(data, self._config(self._seed()), run, most)
+        except Stopped as stopped:
+            raise KeyboardInterrupt from stopped
+        label_of = dict(zip(data.label_names, targets.classes.tolist(), strict=True))
+        return [
+            {
+                "row": one.row,
+                "label": label_of[one.label],
+                "given": one.given,
+                "proba": one.proba,
+                "kind": one.kind,
+                "input": one.from_input,
+                "labels": {label_of[name]: by for name, by in one.from_labels.items()},
+            }
+            for one in found.findings
+        ]
 
     def _one_row(self, x: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
         """Logits (L,) with nothing known, and states (L,), of one row."""

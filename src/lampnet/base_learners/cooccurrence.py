@@ -64,3 +64,10 @@ def cooccurrence_shift(shifts_LL: np.ndarray, states_BL: np.ndarray) -> np.ndarr
     true_BL = (states_BL == TRUE).astype(np.float32)
     known_B1 = np.maximum(1.0, true_BL.sum(axis=1, keepdims=True))
     return np.asarray(true_BL @ shifts_LL / np.sqrt(known_B1), dtype=np.float32)
+
+
+def cooccurrence_shift_by_others(shifts_LL: np.ndarray, states_BL: np.ndarray) -> np.ndarray:
+    """The shift of each label by the row's other labels, float32 (B, L): whether it is itself known does not count."""
+    true_BL = (states_BL == TRUE).astype(np.float32)
+    others_BL = np.maximum(1.0, true_BL.sum(axis=1, keepdims=True) - true_BL)
+    return np.asarray(true_BL @ shifts_LL / np.sqrt(others_BL), dtype=np.float32)  # the table's diagonal is 0

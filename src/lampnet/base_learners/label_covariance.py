@@ -11,6 +11,8 @@ An expected label that is true says nothing (its residual is small); ten labels 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.special import expit, logit
 
@@ -43,11 +45,66 @@ def covariance_shift(covariance_LL: np.ndarray, logits_BL: np.ndarray, states_BL
     (True, True)
     """
     p_BL = expit(logits_BL).astype(np.float32)
+    known = _known_residuals(covariance_LL, p_BL, states_BL)
+    if known is None:
+        return np.zeros(p_BL.shape, dtype=np.float32)
+    weight_BK = np.linalg.solve(known.S_BKK, known.r_BK[..., None])[..., 0]
+    return _as_shift(p_BL, known.spread(weight_BK) @ covariance_LL)
+
+
+def covariance_shift_by_others(covariance_LL: np.ndarray, logits_BL: np.ndarray, states_BL: np.ndarray) -> np.ndarray:
+    """The shift of each label by the row's other known labels, float32 (B, L): its own state does not count.
+
+    With P the inverse of S_KK + ridge, the best guess of a known residual from the others is r_i - (P r)_i / P_ii:
+    one inverse serves all labels of a row.
+
+    >>> S = np.array([[0.2, 0.15], [0.15, 0.2]])
+    >>> shift = covariance_shift_by_others(S, np.zeros((1, 2)), np.array([[1, -1]]))
+    >>> bool(shift[0, 0] < -1), bool(shift[0, 1] > 1)
+    (True, True)
+    """
+    p_BL = expit(logits_BL).astype(np.float32)
+    known = _known_residuals(covariance_LL, p_BL, states_BL)
+    if known is None:
+        return np.zeros(p_BL.shape, dtype=np.float32)
+    P_BKK = np.linalg.inv(known.S_BKK)
+    weight_BK = (P_BKK @ known.r_BK[..., None])[..., 0]
+    guess_BL = known.spread(weight_BK) @ covariance_LL
+    own_BK = known.r_BK - weight_BK / np.diagonal(P_BKK, axis1=1, axis2=2)
+    own_BK = np.where(known.padding_BK, np.take_along_axis(guess_BL, known.chosen_BK, axis=1), own_BK)
+    np.put_along_axis(guess_BL, known.chosen_BK, own_BK.astype(np.float32), axis=1)
+    return _as_shift(p_BL, guess_BL)
+
+
+@dataclass(frozen=True)
+class _KnownResiduals:
+    """Of each row the K known labels with the largest residuals; rows with fewer are padded.
+
+    chosen_BK   their numbers
+    padding_BK  where a row has no further known label
+    S_BKK       their covariance with the ridge; for padding the identity
+    r_BK        their residuals, 0 for padding
+    """
+
+    chosen_BK: np.ndarray
+    padding_BK: np.ndarray
+    S_BKK: np.ndarray
+    r_BK: np.ndarray
+    n_labels: int
+
+    def spread(self, values_BK: np.ndarray) -> np.ndarray:
+        """Values of the chosen labels among all labels, float32 (B, L), 0 elsewhere."""
+        values_BL = np.zeros((len(values_BK), self.n_labels), dtype=np.float32)
+        np.put_along_axis(values_BL, self.chosen_BK, values_BK.astype(np.float32), axis=1)
+        return values_BL
+
+
+def _known_residuals(covariance_LL: np.ndarray, p_BL: np.ndarray, states_BL: np.ndarray) -> _KnownResiduals | None:
+    """None where nothing is known of any row."""
     residual_BL = np.where(states_BL == UNKNOWN, 0.0, (states_BL == TRUE) - p_BL).astype(np.float32)
     most = min(MOST_KNOWN, int((states_BL != UNKNOWN).sum(axis=1).max(initial=0)))
-    shift_BL = np.zeros(p_BL.shape, dtype=np.float32)
     if not most:
-        return shift_BL
+        return None
     chosen_BK = np.argpartition(-np.abs(residual_BL), most - 1, axis=1)[:, :most]
     padding_BK = np.take_along_axis(states_BL, chosen_BK, axis=1) == UNKNOWN
     S_BKK = covariance_LL[chosen_BK[:, :, None], chosen_BK[:, None, :]].astype(np.float64)
@@ -56,8 +113,10 @@ def covariance_shift(covariance_LL: np.ndarray, logits_BL: np.ndarray, states_BL
     variance = S_BKK[:, diagonal, diagonal]
     S_BKK[:, diagonal, diagonal] += np.where(padding_BK, 1.0, RIDGE * variance + LEAST_VARIANCE)
     r_BK = np.take_along_axis(residual_BL, chosen_BK, axis=1)
-    weight_BL = np.zeros(p_BL.shape, dtype=np.float32)
-    np.put_along_axis(weight_BL, chosen_BK, np.linalg.solve(S_BKK, r_BK[..., None])[..., 0].astype(np.float32), axis=1)
-    moved_BL = np.clip(p_BL + weight_BL @ covariance_LL, MARGIN, 1 - MARGIN)
-    shift_BL[:] = logit(moved_BL) - logit(np.clip(p_BL, MARGIN, 1 - MARGIN))
-    return shift_BL
+    return _KnownResiduals(chosen_BK, padding_BK, S_BKK, r_BK, p_BL.shape[1])
+
+
+def _as_shift(p_BL: np.ndarray, guess_BL: np.ndarray) -> np.ndarray:
+    """A guess of the residuals as a shift of the log-odds."""
+    moved_BL = np.clip(p_BL + guess_BL, MARGIN, 1 - MARGIN)
+    return np.asarray(logit(moved_BL) - logit(np.clip(p_BL, MARGIN, 1 - MARGIN)), dtype=np.float32)

@@ -12,8 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lampnet.base_learners.cooccurrence import Counts, cooccurrence_shift, log_odds_shifts
-from lampnet.base_learners.label_covariance import covariance_shift, residual_products
+from lampnet.base_learners.cooccurrence import (
+    Counts,
+    cooccurrence_shift,
+    cooccurrence_shift_by_others,
+    log_odds_shifts,
+)
+from lampnet.base_learners.label_covariance import covariance_shift, covariance_shift_by_others, residual_products
 from lampnet.errors import ModelFolderError
 
 #: of more labels, only the most frequent take part: the tables are square
@@ -45,6 +50,17 @@ class LabelDependence:
         states, logits = states_BL[:, self.labels_m], logits_BL[:, self.labels_m]
         shifts[:, self.labels_m, 0] = cooccurrence_shift(self.shifts_mm, states)
         shifts[:, self.labels_m, 1] = covariance_shift(self.covariance_mm, logits, states)
+        return shifts
+
+    def shifts_by_others(self, logits_BL: np.ndarray, states_BL: np.ndarray) -> np.ndarray:
+        """Shifts of each label by the row's other known labels, float32 (B, L, 2).
+
+        Of a known label this is what `shifts` gives where only its own state is unknown.
+        """
+        shifts = np.zeros((*states_BL.shape, len(SHIFTS)), dtype=np.float32)
+        states, logits = states_BL[:, self.labels_m], logits_BL[:, self.labels_m]
+        shifts[:, self.labels_m, 0] = cooccurrence_shift_by_others(self.shifts_mm, states)
+        shifts[:, self.labels_m, 1] = covariance_shift_by_others(self.covariance_mm, logits, states)
         return shifts
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -80,6 +96,14 @@ class CrossFittedDependence:
         for fold in np.unique(fold_B):
             own = fold_B == fold
             shifts[own] = self.folds[fold].shifts(logits_BL[own], states_BL[own])
+        return shifts
+
+    def shifts_by_others(self, logits_BL: np.ndarray, states_BL: np.ndarray, fold_B: np.ndarray) -> np.ndarray:
+        """As `LabelDependence.shifts_by_others`, for labelled rows of these folds."""
+        shifts = np.zeros((*states_BL.shape, len(SHIFTS)), dtype=np.float32)
+        for fold in np.unique(fold_B):
+            own = fold_B == fold
+            shifts[own] = self.folds[fold].shifts_by_others(logits_BL[own], states_BL[own])
         return shifts
 
 

@@ -16,7 +16,19 @@ from typing import Any
 import typer
 
 #: in the order of `lampnet --help`; a new command is one name here and one file beside this one
-COMMANDS = ("train", "prepare", "evaluate", "predict", "explain", "data", "compare", "reproduce", "tune", "bench")
+COMMANDS = (
+    "train",
+    "prepare",
+    "evaluate",
+    "predict",
+    "explain",
+    "audit",
+    "data",
+    "compare",
+    "reproduce",
+    "tune",
+    "bench",
+)
 
 
 def build(commands: Sequence[str] = COMMANDS) -> typer.Typer:

@@ -51,7 +51,7 @@ def describe_input(encoded: EncodedRows, data: Dataset, row: int) -> tuple[list[
     if kind == "text":
         shown = {"text": rows[row]}
     elif kind == "image":
-        shown = _picture(rows[row])
+        shown = picture_data(rows[row])
     elif kind == "dna":
         shown = {"sequence": "".join(BASES[code] for code in np.asarray(rows[row]))}
     elif kind == "molecule":
@@ -73,7 +73,7 @@ def _values(nodes: NodeRows, row: int, n: int) -> list[float | None]:
     return [round(float(value), 4) for value in values]
 
 
-def _picture(item: Any) -> dict[str, Any]:
+def picture_data(item: Any) -> dict[str, Any]:
     """A JPEG (a PNG for small and grey pictures) as a data URL, with the size of the original in pixels."""
     if isinstance(item, (str, Path)):
         with opened_image(item) as opened:

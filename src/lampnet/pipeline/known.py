@@ -125,7 +125,12 @@ def fit_shift_weight(data: LabelledLogits, seed: int) -> np.ndarray:
     shifts = data.dependence.shifts(logits, states, data.fold_n[rows])
     counts = (states == UNKNOWN) & ~np.isnan(Y) & (states != UNKNOWN).any(axis=1, keepdims=True)
     x, y, offset = shifts[counts].astype(np.float64), Y[counts], logits[counts]
-    weight = np.zeros(len(SHIFTS))
+    return np.asarray(np.clip(newton_weights(x, y, offset), 0.0, 2.0), dtype=np.float32)
+
+
+def newton_weights(x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0) -> np.ndarray:
+    """Weights (C,) of a logistic regression without intercept on few features x (n, C), lightly pulled to zero."""
+    weight = np.zeros(x.shape[1])
     for _ in range(20):
         p = expit(offset + x @ weight)
         slope = x.T @ (p - y) + weight
@@ -133,7 +138,7 @@ def fit_shift_weight(data: LabelledLogits, seed: int) -> np.ndarray:
         weight -= step
         if np.abs(step).max() < 1e-4:
             break
-    return np.clip(weight, 0.0, 2.0).astype(np.float32)
+    return weight
 
 
 class _Members:

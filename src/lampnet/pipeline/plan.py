@@ -78,7 +78,7 @@ def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
     encoder, encoded = _encode(train, config, control)
     blocked = _blocked(splits, control)
     stack, base_logits = _fit_base_learners(config, encoded, truth, blocked, control)
-    fold_n = fold_numbers(len(train), config.training.folds, config.training.seed, blocked, train.labels)
+    fold_n = ensemble_folds(splits, config)
     weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
@@ -88,6 +88,13 @@ def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
         views = examples_of_views(encoded, truth, base_logits, own_weights)
         folds.append(Fold(Examples.joined([view.take(rest) for view in views]), [view.take(own) for view in views]))
     return _plan(train, truth, encoder, stack, folds, {"train": len(train), "valid": 0})
+
+
+def ensemble_folds(splits: Splits, config: Config) -> np.ndarray:
+    """The fold of each training row of a cross-fitted ensemble, int (n,)."""
+    training = config.training
+    train = splits.train
+    return fold_numbers(len(train), training.folds, training.seed, splits.serially_correlated, train.labels)
 
 
 def single_split(splits: Splits, config: Config, validation_fraction: float, control: Control) -> Plan:
