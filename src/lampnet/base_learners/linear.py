@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+from scipy.special import logit
 
 from lampnet.base_learners.newton import Loss, Matrix, Stopping, fit_linear
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress, part_of
+from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers, parts_of
+from lampnet.runtime.side_by_side import Pulse, side_by_side
 
-#: (loss, C) to choose from
+#: (loss, C) to choose from; the solutions of one loss lie on a path, so each is a warm start for the next
 CHOICES: tuple[tuple[Loss, float], ...] = (
     ("squared_hinge", 0.1),
     ("squared_hinge", 0.3),
@@ -19,8 +23,18 @@ CHOICES: tuple[tuple[Loss, float], ...] = (
     ("logistic", 1.0),
     ("logistic", 10.0),
 )
-CHOICE_LABELS = 128  # a choice is scored on at most this many labels
+CHOICE_LABELS, CHOICE_ROWS = 96, 20_000  # a choice is scored on at most so many labels, fitted on so many rows
+#: with more rows than these, fewer folds: what a fit loses with a quarter of many rows is little
+MANY_ROWS, FOLDS_FOR_MANY_ROWS = 20_000, 4
+#: the folds' fits start near their solutions
+FOLD_STEPS, CHOICE_STEPS = Stopping(6, tolerance=3e-3), Stopping(6, 8)
+#: a label with fewer positives among the rows of a start does not start there
+FEW_POSITIVES = 5
+#: shares of the work, and of a time budget: choosing, the two halves, all rows; the folds have the rest
+CHOOSING, HALVES, ALL_ROWS = 0.35, 0.15, 0.2
 MAX_ABS_LOGIT = 12.0
+
+Solution = tuple[np.ndarray, np.ndarray]  # weights (F, L), intercepts (L,)
 
 
 class LinearLearner:
@@ -40,28 +54,57 @@ class LinearLearner:
         context: FitContext = QUIET,
     ) -> np.ndarray:
         if fold_n is None:
-            fold_n = fold_numbers(len(Y_nL), FOLDS, seed)
-        progress = context.progress
-        self.loss, self.C = _best_choice(X, Y_nL, fold_n == 0, seed, part_of(progress, 0.0, 0.2))
-        self.weights, self.intercepts = fit_linear(
-            Matrix(X), Y_nL, self.C, self.loss, tick=_ticking(progress, 0.2, 0.3, "fitting on all rows")
+            fold_n = fold_numbers(len(Y_nL), FOLDS if len(Y_nL) <= MANY_ROWS else FOLDS_FOR_MANY_ROWS, seed)
+        time, progress = _Time(context), context.progress
+        choosing = part_of(progress, 0.0, CHOOSING)
+        tried, (self.loss, self.C) = _best_choice(X, Y_nL, fold_n == 0, seed, choosing, time)
+        if tried < len(CHOICES):
+            context.log(f"linear: {tried} of {len(CHOICES)} settings tried, to keep the time budget")
+
+        def solve(rows: np.ndarray, start: Solution | None, stopping: Stopping, pulse: Pulse) -> Solution:
+            matrix = Matrix(X if len(rows) == len(Y_nL) else X[rows])
+            return fit_linear(matrix, Y_nL[rows], self.C, self.loss, start, stopping, lambda share: pulse())
+
+        # Each fold starts from a solution that never saw it: that of the other half of the folds. So a few steps
+        # suffice, and nothing of the fold's own labels is in its logits.
+        in_second_half_n = fold_n >= (fold_n.max() + 1) // 2
+        halves = [np.flatnonzero(in_second_half_n), np.flatnonzero(~in_second_half_n)]
+        stopping = time.stopping(Stopping(), CHOOSING + HALVES)
+        second, first = side_by_side(
+            lambda rows, pulse: solve(rows, None, stopping, pulse),
+            halves,
+            _reporting(progress, CHOOSING, CHOOSING + HALVES, "fitting on halves of the rows"),
         )
-        logits = np.empty(Y_nL.shape, dtype=np.float32)
-        start = (self.weights, self.intercepts)
+        stopping = time.stopping(Stopping(), CHOOSING + HALVES + ALL_ROWS)
+        report = _reporting(progress, CHOOSING + HALVES, CHOOSING + HALVES + ALL_ROWS, "fitting on all rows")
+        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.C, self.loss, None, stopping, report)
+
         folds = parts_of(fold_n)
-        for number, (rest, own) in enumerate(folds):
-            # The solution of all rows is near, so few steps suffice; each solves the problem of the other folds
-            # afresh, so nothing of the fold's own labels remains.
-            begin, end = (0.3 + 0.7 * k / len(folds) for k in (number, number + 1))
-            tick = _ticking(progress, begin, end, f"fold {number + 1} of {len(folds)}")
-            W, b = fit_linear(Matrix(X[rest]), Y_nL[rest], self.C, self.loss, start, Stopping(newton_steps=6), tick)
+        if len(folds) > 2 and time.is_up():
+            context.log(f"linear: 2 folds instead of {len(folds)}, to keep the time budget")
+            folds = [(halves[0], halves[1]), (halves[1], halves[0])]
+        if len(folds) == 2:
+            solutions = [second, first]
+        else:
+            stopping = time.stopping(FOLD_STEPS, 1.0, -(-len(folds) // 2))
+            few = [np.nansum(Y_nL[half], axis=0) < FEW_POSITIVES for half in halves]
+            starts = [(first, few[1]) if in_second_half_n[own[0]] else (second, few[0]) for _, own in folds]
+            solutions = side_by_side(
+                lambda number, pulse: solve(
+                    folds[number][0], _start(*starts[number], Y_nL[folds[number][0]]), stopping, pulse
+                ),
+                range(len(folds)),
+                _reporting(progress, CHOOSING + HALVES + ALL_ROWS, 1.0, f"{len(folds)} folds"),
+            )
+        logits = np.empty(Y_nL.shape, dtype=np.float32)
+        for (_, own), (W, b) in zip(folds, solutions, strict=True):
             logits[own] = _bounded(X[own] @ W + b)
         return logits
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         start = (self.weights, self.intercepts)
-        tick = _ticking(progress, 0.0, 1.0, "fitting again")
-        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.C, self.loss, start, tick=tick)
+        report = _reporting(progress, 0.0, 1.0, "fitting again")
+        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.C, self.loss, start, report=report)
 
     def logits(self, X: Features) -> np.ndarray:
         return _bounded(X @ self.weights + self.intercepts)
@@ -78,26 +121,66 @@ class LinearLearner:
         self.loss, self.C = CHOICES[int(choice)]
 
 
+def _start(near: Solution, few_L: np.ndarray, Y_nL: np.ndarray) -> Solution:
+    """A solution of other rows to start from; zero weights for labels of which these rows had too few positives."""
+    prior = logit(label_priors(Y_nL)).astype(np.float32)
+    return np.where(few_L, np.float32(0), near[0]), np.where(few_L, prior, near[1])
+
+
+class _Time:
+    """The time budget of a fit, and how much of it is gone."""
+
+    def __init__(self, context: FitContext) -> None:
+        self.seconds, self.clock = context.budget_seconds, context.clock
+        self.began = self.clock()
+
+    def left(self, share: float) -> float | None:
+        """Seconds until a share of the budget is used up; None without a budget."""
+        return None if self.seconds is None else max(0.0, self.began + share * self.seconds - self.clock())
+
+    def is_up(self, share: float = 1.0) -> bool:
+        left = self.left(share)
+        return left is not None and left <= 0
+
+    def stopping(self, wanted: Stopping, share: float, rounds: int = 1) -> Stopping:
+        """Stop as wanted, or when a share of the budget is used up by so many fits one after the other."""
+        left = self.left(share)
+        return wanted if left is None else replace(wanted, seconds=left / rounds, clock=self.clock)
+
+
 def _best_choice(
-    X: Features, Y_nL: np.ndarray, held_out_n: np.ndarray, seed: int, progress: OnProgress
-) -> tuple[Loss, float]:
-    """The loss and C with the best average precision on the held-out rows, for a sample of the labels."""
-    labels = np.random.default_rng(seed).permutation(Y_nL.shape[1])[:CHOICE_LABELS]
-    Y = Y_nL[:, labels]
-    X_fit, Y_fit, X_held_out, Y_held_out = Matrix(X[~held_out_n]), Y[~held_out_n], X[held_out_n], Y[held_out_n]
-    scores: list[float] = []
-    start, previous = None, ""
-    for number, (loss, C) in enumerate(CHOICES):  # warm start: the solutions of one loss lie on a path
-        begin, end = number / len(CHOICES), (number + 1) / len(CHOICES)
-        tick = _ticking(progress, begin, end, f"choosing loss and C, {number + 1} of {len(CHOICES)}")
-        start = fit_linear(X_fit, Y_fit, C, loss, start if loss == previous else None, Stopping(newton_steps=8), tick)
-        previous = loss
-        scores.append(_average_precision(X_held_out @ start[0] + start[1], Y_held_out))
-    return CHOICES[int(np.argmax(scores))]
+    X: Features, Y_nL: np.ndarray, held_out_n: np.ndarray, seed: int, progress: OnProgress, time: _Time
+) -> tuple[int, tuple[Loss, float]]:
+    """How many choices were tried, and the one with the best average precision on held-out rows, for some labels."""
+    random = np.random.default_rng(seed)
+    labels = random.permutation(Y_nL.shape[1])[:CHOICE_LABELS]
+    rows = np.flatnonzero(~held_out_n)
+    if len(rows) > CHOICE_ROWS:
+        rows = np.sort(random.permutation(rows)[:CHOICE_ROWS])
+    held_out = np.flatnonzero(held_out_n)[:CHOICE_ROWS]
+    X_fit, Y_fit = Matrix(X[rows]), Y_nL[np.ix_(rows, labels)]
+    X_held_out, Y_held_out = X[held_out], Y_nL[np.ix_(held_out, labels)]
+
+    def path(loss: Loss, pulse: Pulse) -> dict[tuple[Loss, float], float]:
+        scores: dict[tuple[Loss, float], float] = {}
+        start: Solution | None = None
+        for _, C in (choice for choice in CHOICES if choice[0] == loss):
+            if scores and time.is_up(CHOOSING):
+                break
+            stopping = time.stopping(CHOICE_STEPS, CHOOSING)
+            start = fit_linear(X_fit, Y_fit, C, loss, start, stopping, lambda share: pulse())
+            scores[loss, C] = _average_precision(X_held_out @ start[0] + start[1], Y_held_out)
+        return scores
+
+    losses: tuple[Loss, ...] = ("squared_hinge", "logistic")
+    scores: dict[tuple[Loss, float], float] = {}
+    for found in side_by_side(path, losses, _reporting(progress, 0.0, 1.0, "choosing loss and C")):
+        scores |= found
+    return len(scores), max(scores, key=lambda choice: scores[choice])
 
 
-def _ticking(progress: OnProgress, first: float, last: float, doing: str) -> Callable[[float], None]:
-    """What the solver calls, for a part of the work."""
+def _reporting(progress: OnProgress, first: float, last: float, doing: str) -> Callable[[float], None]:
+    """What `side_by_side` calls, for a part of the work."""
     part = part_of(progress, first, last)
     return lambda share: part(share, doing)
 

@@ -12,9 +12,9 @@ for C up to 10; with larger C it can stop short of the minimum on separable rows
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,19 +23,26 @@ from scipy import sparse
 from torch import Tensor
 
 from lampnet.data.label_priors import label_priors
+from lampnet.runtime.side_by_side import Pulse, side_by_side
 from lampnet.runtime.torch_state import sparse_csr
 
 Loss = Literal["logistic", "squared_hinge"]
-LABELS_AT_ONCE = 64  # (n, 64) residuals stay in the processor's cache, and similar labels converge together
+LABELS_AT_ONCE = 24  # residuals (n, 24) stay in the processor's cache, and similar labels converge together
 
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after so many steps, or when no label's gradient exceeds `tolerance` times its first norm."""
+    """When to stop: after so many steps, when the gradient is small, or when time is up.
+
+    tolerance  of a label's gradient, as a share of its norm where all weights are zero
+    seconds    wall time for all labels together, None for no limit; one Newton step is made however long it takes
+    """
 
     newton_steps: int = 12
     gradient_steps: int = 12
     tolerance: float = 1e-2
+    seconds: float | None = None
+    clock: Callable[[], float] = time.monotonic
 
 
 class Matrix:
@@ -67,57 +74,78 @@ def fit_linear(
     loss: Loss = "logistic",
     start: tuple[np.ndarray, np.ndarray] | None = None,
     stopping: Stopping = Stopping(),  # noqa: B008 (frozen)
-    tick: Callable[[float], None] = lambda share: None,
+    report: Callable[[float], None] = lambda share: None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (F, L) and intercepts (L,) of all labels; NaN in Y leaves that row out for that label.
 
-    `tick` is called with every product, with the share of the labels that are solved.
+    `report` is called with the share of the labels that are solved; an exception that it raises ends the fit.
 
     >>> X = Matrix(np.array([[-1.0], [1.0]], dtype=np.float32))
     >>> W, b = fit_linear(X, np.array([[0.0], [1.0]]), C=1.0)
     >>> bool(W[0, 0] > 0.5) and bool(abs(b[0]) < 1e-3)
     True
     """
+    by_frequency = np.argsort(np.nan_to_num(Y_nL).sum(axis=0), kind="stable")
+    groups = np.array_split(by_frequency, -(-len(by_frequency) // LABELS_AT_ONCE))
+    began = stopping.clock()
+
+    def solve(number: int, pulse: Pulse) -> tuple[np.ndarray, np.ndarray]:
+        some = groups[number]
+        begin = None if start is None else (start[0][:, some], start[1][some])
+        # The groups share the time: what one does not use, the next ones have.
+        limit = None if stopping.seconds is None else began + stopping.seconds * (number + 1) / len(groups)
+        return _Problem(X, Y_nL[:, some], C, loss, pulse).solve(begin, stopping, limit)
+
     W = np.empty((X.shape[1], Y_nL.shape[1]), dtype=np.float32)
     b = np.empty(Y_nL.shape[1], dtype=np.float32)
-    by_frequency = np.argsort(np.nan_to_num(Y_nL).sum(axis=0), kind="stable")
-    for first in range(0, len(by_frequency), LABELS_AT_ONCE):
-        some = by_frequency[first : first + LABELS_AT_ONCE]
-        begin = None if start is None else (start[0][:, some], start[1][some])
-        problem = _Problem(X, Y_nL[:, some], C, loss, partial(tick, first / len(by_frequency)))
-        W[:, some], b[some] = problem.solve(begin, stopping)
+    for some, solved in zip(groups, side_by_side(solve, range(len(groups)), report), strict=True):
+        W[:, some], b[some] = solved
     return W, b
 
 
 class _Problem:
     """The objectives of some labels, which are minimised together."""
 
-    def __init__(self, X: Matrix, Y_nL: np.ndarray, C: float, loss: Loss, tick: Callable[[], None]) -> None:
-        self.X, self.C, self.loss, self.tick = X, C, loss, tick
-        self.known = torch.from_numpy((~np.isnan(Y_nL)).astype(np.float32))
+    def __init__(self, X: Matrix, Y_nL: np.ndarray, C: float, loss: Loss, pulse: Callable[[], None]) -> None:
+        self.X, self.C, self.loss, self.pulse = X, C, loss, pulse
+        known = ~np.isnan(Y_nL)
+        self.known = None if known.all() else torch.from_numpy(known.astype(np.float32))
         self.Y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
         self.priors = torch.from_numpy(label_priors(Y_nL))
 
-    def solve(self, start: tuple[np.ndarray, np.ndarray] | None, stopping: Stopping) -> tuple[np.ndarray, np.ndarray]:
+    def solve(
+        self, start: tuple[np.ndarray, np.ndarray] | None, stopping: Stopping, limit: float | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         X, L = self.X, self.Y.shape[1]
+        prior_logits = torch.logit(self.priors)
         if start is None:
-            W, b = torch.zeros(X.shape[1], L), torch.logit(self.priors)
+            W, b = torch.zeros(X.shape[1], L), prior_logits
         else:
             W, b = (torch.from_numpy(np.ascontiguousarray(part)).clone() for part in start)
-        first_norm: Tensor | None = None
-        best = self.objective(W, b)
-        for _ in range(stopping.newton_steps):
-            slope, curvature = self.derivatives(X @ W + b)
-            grad_W, grad_b = X.T @ slope + W / self.C, slope.sum(0)
-            norm = torch.sqrt((grad_W**2).sum(0) + grad_b**2)
-            first_norm = norm.clamp(min=1e-6) if first_norm is None else first_norm
-            if bool((norm <= stopping.tolerance * first_norm).all()):
+        goal: Tensor | None = None
+        if start is not None:
+            at_zero, _ = self.derivatives(prior_logits.expand(X.shape[0], L).clone())
+            goal = stopping.tolerance * _norm(X.T @ at_zero, at_zero.sum(0))
+        logits = X @ W
+        logits += b
+        best = self.objective(logits, W)
+        for step in range(stopping.newton_steps):
+            if limit is not None and step and stopping.clock() >= limit:
+                break
+            slope, curvature = self.derivatives(logits)
+            grad_W, grad_b = (X.T @ slope).add_(W, alpha=1 / self.C), slope.sum(0)
+            norm = _norm(grad_W, grad_b)
+            goal = stopping.tolerance * norm.clamp(min=1e-6) if goal is None else goal.clamp(min=1e-8)
+            if bool((norm <= goal).all()):
                 break
             step_W, step_b = self.newton_step(curvature, grad_W, grad_b, stopping.gradient_steps)
+            step_logits = X @ step_W
+            step_logits += step_b
             # A label whose objective a full step would raise takes a shorter one.
             length = torch.ones(L)
             for _ in range(8):
-                value = self.objective(W - length * step_W, b - length * step_b)
+                new_W, new_logits = W - length * step_W, logits - length * step_logits
+                value = self.objective(new_logits, new_W)
                 worse = value > best + 1e-5 * best.abs()
                 if not bool(worse.any()):
                     break
@@ -125,45 +153,67 @@ class _Problem:
             else:
                 length = torch.where(worse, torch.zeros_like(length), length)
                 value = torch.where(worse, best, value)
-            W, b, best = W - length * step_W, b - length * step_b, value
+                new_W, new_logits = W - length * step_W, logits - length * step_logits
+            W, b, logits, best = new_W, b - length * step_b, new_logits, value
         return W.numpy(), b.numpy()
 
-    def objective(self, W: Tensor, b: Tensor) -> Tensor:
+    def objective(self, logits: Tensor, W: Tensor) -> Tensor:
         """What is minimised, (L,)."""
-        self.tick()
-        logits = self.X @ W + b
+        self.pulse()
         if self.loss == "logistic":
-            rows = torch.nn.functional.softplus(logits) - self.Y * logits
+            rows = torch.nn.functional.softplus(logits).addcmul_(self.Y, logits, value=-1)
         else:
-            rows = (1 - (2 * self.Y - 1) * logits).clamp(min=0).square()
-        return (rows * self.known).sum(0) + (W**2).sum(0) / (2 * self.C)
+            rows = (1 - (2 * self.Y - 1) * logits).clamp_(min=0).square_()
+        if self.known is not None:
+            rows *= self.known
+        return rows.sum(0) + _squares(W) / (2 * self.C)
 
     def derivatives(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """First and second derivatives of each row's loss by its logit, (n, L) each."""
         if self.loss == "logistic":
             P = torch.sigmoid(logits)
-            return (P - self.Y) * self.known, P * (1 - P) * self.known
-        sign = 2 * self.Y - 1
-        margin = (1 - sign * logits).clamp(min=0)
-        return -2 * sign * margin * self.known, 2 * (margin > 0) * self.known
+            slope, curvature = P - self.Y, P.addcmul(P, P, value=-1)
+        else:
+            sign = 2 * self.Y - 1
+            margin = (1 - sign * logits).clamp_(min=0)
+            slope, curvature = sign.mul_(margin).mul_(-2), (margin > 0).float().mul_(2)
+        if self.known is not None:
+            slope *= self.known
+            curvature *= self.known
+        return slope, curvature
 
     def newton_step(self, curvature: Tensor, grad_W: Tensor, grad_b: Tensor, steps: int) -> tuple[Tensor, Tensor]:
         """Solve H s = grad by conjugate gradients; H = [X 1]^T diag(curvature) [X 1] + diag(1 / C, 0)."""
         s_W, s_b = torch.zeros_like(grad_W), torch.zeros_like(grad_b)
         r_W, r_b = grad_W.clone(), grad_b.clone()
         p_W, p_b = r_W.clone(), r_b.clone()
-        rho = (r_W**2).sum(0) + r_b**2
+        rho = _squares(r_W) + r_b**2
         goal = rho * 0.01
         for _ in range(steps):
-            self.tick()
-            curved = curvature * (self.X @ p_W + p_b)
-            h_W, h_b = self.X.T @ curved + p_W / self.C, curved.sum(0) + 1e-6 * p_b
+            self.pulse()
+            curved = self.X @ p_W
+            curved += p_b
+            curved *= curvature
+            h_W, h_b = (self.X.T @ curved).add_(p_W, alpha=1 / self.C), curved.sum(0) + 1e-6 * p_b
             alpha = rho / ((p_W * h_W).sum(0) + p_b * h_b).clamp(min=1e-12)
-            s_W, s_b = s_W + alpha * p_W, s_b + alpha * p_b
-            r_W, r_b = r_W - alpha * h_W, r_b - alpha * h_b
-            new = (r_W**2).sum(0) + r_b**2
+            s_W.addcmul_(alpha, p_W)
+            s_b.addcmul_(alpha, p_b)
+            r_W.addcmul_(alpha, h_W, value=-1)
+            r_b.addcmul_(alpha, h_b, value=-1)
+            new = _squares(r_W) + r_b**2
             if bool((new <= goal).all()):
                 break
             beta = new / rho.clamp(min=1e-20)
-            p_W, p_b, rho = r_W + beta * p_W, r_b + beta * p_b, new
+            p_W.mul_(beta).add_(r_W)
+            p_b.mul_(beta).add_(r_b)
+            rho = new
         return s_W, s_b
+
+
+def _squares(W_FL: Tensor) -> Tensor:
+    """The sum of each label's squared weights, (L,)."""
+    return (W_FL * W_FL).sum(0)
+
+
+def _norm(grad_W: Tensor, grad_b: Tensor) -> Tensor:
+    return torch.sqrt(_squares(grad_W) + grad_b**2)

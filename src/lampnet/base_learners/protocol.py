@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -31,11 +32,13 @@ class FitContext:
     progress        called while the fit goes on
     budget_seconds  wall time that the fit should end within; None for as long as it takes
     log             called with a sentence for each thing that was reduced to keep the budget
+    clock           where seconds are read from
     """
 
     progress: OnProgress = no_progress
     budget_seconds: float | None = None
     log: Callable[[str], None] = no_log
+    clock: Callable[[], float] = time.monotonic
 
 
 QUIET = FitContext()
