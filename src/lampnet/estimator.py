@@ -23,6 +23,7 @@ from lampnet.data.known_labels import States, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
+from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.rules import Rule, TopK
 from lampnet.inference.predictor import FittedModel
@@ -273,29 +274,58 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proba: np.ndarray = softmax(log_expit(logits), axis=1) if self.y_form_.single else expit(logits)
         return proba
 
-    def _decided(self, X: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
+    def _decided(self, X: Any, known: Any, asked: AskedSets) -> tuple[np.ndarray, np.ndarray]:
         """Probabilities and label sets, (n, L) each."""
         rule, logits = self._rule(), self.model_logits(X)
         states = self._states(known, len(logits))
         proba = self._proba(logits, states)
-        chosen = rule.apply(proba) if self.y_form_.single else self.model_.decided(self.metric, proba, states)
-        return proba, chosen
+        if self.y_form_.single:
+            return proba, asked.completed(asked.rule(rule).apply(proba), proba)
+        return proba, self.model_.decided(self.metric, proba, states, asked)
 
-    def predict(self, X: Any, known: Any = None) -> Any:
+    def predict(
+        self,
+        X: Any,
+        known: Any = None,
+        *,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        at_least_one: bool = False,
+    ) -> Any:
         """The indicator matrix (n, L) of the best decision for `metric` (sparse when y was), or classes (n,).
 
-        known  what is known of the labels, as in `predict_proba`; cut-offs are those for so many known labels
+        Parameters
+        ----------
+        known : what is known of the labels, as in `predict_proba`; cut-offs are those for so many known labels
+        top_k : instead, the so many most probable labels of each row; with a threshold, at most so many
+        threshold : instead, labels at least this probable
+        at_least_one : a row that would get no label gets its most probable one
         """
         check_is_fitted(self, "model_")
-        proba, chosen = self._decided(X, known)
+        asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
+        if self.y_form_.single and asked.anything:
+            raise ConfigError(
+                "each row of this model has exactly one class, so predict takes no top_k, threshold or at_least_one; "
+                "predict_labels does"
+            )
+        proba, chosen = self._decided(X, known, asked)
         if self.y_form_.single:
             return self.classes_[proba.argmax(axis=1)]
         return sparse.csr_matrix(chosen, dtype=np.int64) if self.y_form_.sparse else chosen.astype(np.int64)
 
-    def predict_labels(self, X: Any, known: Any = None) -> list[list[Any]]:
-        """The labels of each row, known and predicted ones, most probable first; `known` as in `predict_proba`."""
+    def predict_labels(
+        self,
+        X: Any,
+        known: Any = None,
+        *,
+        top_k: int | None = None,
+        threshold: float | None = None,
+        at_least_one: bool = False,
+    ) -> list[list[Any]]:
+        """The labels of each row, known and predicted ones, most probable first; parameters as in `predict`."""
         check_is_fitted(self, "model_")
-        proba, chosen = self._decided(X, known)
+        asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
+        proba, chosen = self._decided(X, known, asked)
         names = self.classes_.tolist()
         order = np.argsort(-proba, axis=1, kind="stable")
         return [[names[j] for j in ranked if row[j]] for row, ranked in zip(chosen, order, strict=True)]

@@ -1,11 +1,9 @@
-"""`lampnet predict`: one JSON line per row, streamed."""
+"""`lampnet predict`: label sets of rows, streamed."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
 from pathlib import Path
@@ -17,21 +15,40 @@ from lampnet.cli import options
 from lampnet.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from lampnet.data.dataset import Dataset
+    from lampnet.evaluation.asked_sets import AskedSets
     from lampnet.inference.predictor import FittedModel
+    from lampnet.persistence.prediction_formats import PredictedChunk
 
-NEXT_LABELS = 5
 CHUNK_ROWS = 1024
+#: stands for stdin and stdout
+PIPE = "-"
 
 
 def command(
     model: options.ModelArgument,
-    rows: options.InputArgument,
+    rows: Annotated[
+        str, typer.Argument(metavar="INPUT", help="A data set's name, a folder or a file; - for rows from stdin.")
+    ],
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Where to write the lines; stdout by default.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Where to write; stdout by default, or for -.")
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="jsonl|csv|parquet", help="Of the predictions; by default what FILE's ending says."
+        ),
+    ] = None,
+    top_k: Annotated[
+        int | None, typer.Option("--top-k", metavar="K", help="The K most probable labels of each row.")
+    ] = None,
+    threshold: Annotated[
+        float | None, typer.Option("--threshold", metavar="P", help="Labels at least this probable.")
+    ] = None,
+    at_least_one: Annotated[
+        bool, typer.Option("--at-least-one", help="A row that would get no label gets its most probable one.")
+    ] = False,
+    all_scores: Annotated[bool, typer.Option("--all-scores", help="Write the scores of all labels.")] = False,
     metric: Annotated[
         str, typer.Option("--metric", help="Predict the label sets that are best for this metric.")
     ] = "example_f1",
@@ -47,6 +64,9 @@ def command(
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE has and continue.")] = False,
+    input_format: Annotated[
+        str, typer.Option("--input-format", metavar="jsonl|csv|tsv|parquet|...", help="Of rows from stdin.")
+    ] = "jsonl",
     split: options.Split = "test",
     data_root: options.DataRoot = None,
     columns: options.Columns = None,
@@ -55,34 +75,39 @@ def command(
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
 ) -> None:
-    """Predict label sets, one line {"id", "labels", "scores"} per row: scores of its labels and the next five.
+    """Predict label sets: JSON lines {"id", "labels", "scores"} (its labels and the next five), CSV or Parquet.
 
     Labels that a row is known to have, or not to have, are taken from its "known" in JSON lines, or --known-column.
     """
+    from lampnet.evaluation.asked_sets import AskedSets
     from lampnet.evaluation.metrics import METRICS
     from lampnet.inference.match_schema import as_trained
     from lampnet.persistence.model_folder import load_model
-    from lampnet.persistence.prediction_file import PredictionFile
+    from lampnet.persistence.prediction_formats import format_of
     from lampnet.readers.row_chunks import chunks
+    from lampnet.readers.standard_input import spooled
     from lampnet.runtime import distributed
 
     if metric not in METRICS:
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
-    if resume and out is None:
-        raise ConfigError("--resume needs --out FILE: only a file can be continued")
-    source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row, known_column)
-    if out is not None and not source.named:
-        _check_apart(Path(rows), out)
+    asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
+    out = None if out is not None and str(out) == PIPE else out
+    form = format_of(form, out)
+    if resume:
+        _check_resumable(rows, out, form)
     with distributed.joined() as team, ExitStack() as opened:
+        data = opened.enter_context(spooled(input_format)) if rows == PIPE else rows
+        source = options.source_of(data, data_root, None, columns, text_column, None, on_bad_row, known_column)
+        if out is not None and not source.named and rows != PIPE:
+            _check_apart(Path(rows), out)
         fitted = load_model(model)
-        output = None
-        if out is not None and team.leads:
-            chosen = {"metric": metric, "precision": precision, "shortlist": shortlist, "split": split}
-            origin = {"model": fitted.metadata["model_sha256"], "input": source.to_json(), **chosen}
-            output = opened.enter_context(PredictionFile(out, origin))
+        origin = {"model": fitted.metadata["model_sha256"], "input": source.to_json(), "metric": metric}
+        origin |= {"precision": precision, "shortlist": shortlist, "split": split}
+        origin |= {"choice of label sets": vars(asked), "choice of scores": "all" if all_scores else "some"}
+        output = _Output(opened, out, form, fitted.label_names, all_scores, origin) if team.leads else None
         if precision != "float32" or shortlist is not None:
             fitted = fitted.for_prediction(precision, shortlist)
-        done = distributed.from_leader(output.whole_rows() if resume and output is not None else 0)
+        done = distributed.from_leader(output.rows_to_keep() if resume and output is not None else 0)
         source = as_trained(fitted, source, unlabelled=True)
         notice = options.log if team.leads else None
         stream = chunks(source, split, fitted.config.training.seed, done, CHUNK_ROWS, notice=notice)
@@ -91,12 +116,9 @@ def command(
         if output is not None and (first or not done):
             output.begin()
         for chunk in chain(first, stream):
-            lines, unknown = _predicted(fitted, chunk, metric, done)
+            predicted, unknown = _predicted(fitted, chunk, metric, asked, done)
             if output is not None:
-                output.write(lines)
-            elif team.leads:
-                sys.stdout.writelines(lines)
-                sys.stdout.flush()
+                output.write(predicted)
             done, empty = done + len(chunk), empty + unknown
         if output is not None:
             output.finish()
@@ -105,10 +127,68 @@ def command(
         options.log(f"lampnet: warning: {empty} row(s) {priors}")
 
 
-def _predicted(model: FittedModel, chunk: Dataset, metric: str, first: int) -> tuple[Iterator[str], int]:
-    """The lines of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
+class _Output:
+    """Where predictions go: JSON lines into a file that can be continued, the rest into one that is whole or not."""
+
+    def __init__(
+        self,
+        opened: ExitStack,
+        out: Path | None,
+        form: str,
+        names: tuple[str, ...],
+        all_scores: bool,
+        origin: dict[str, object],
+    ) -> None:
+        from lampnet.persistence.prediction_file import PredictionFile
+        from lampnet.persistence.prediction_formats import FORMATS
+
+        self.opened, self.out, self.all_scores = opened, out, all_scores
+        self.file = PredictionFile(out, origin) if out is not None and form == "jsonl" else None
+        if self.file is not None:
+            opened.enter_context(self.file)
+        if form == "parquet" and out is None and sys.stdout.isatty():
+            raise ConfigError("Parquet is no text for a terminal; give --out FILE, or pipe it into a program")
+        self.format = FORMATS[form]
+        self.names = names
+
+    def rows_to_keep(self) -> int:
+        return 0 if self.file is None else self.file.whole_rows()
+
+    def begin(self) -> None:
+        """The input can be read: from here on there is something to write."""
+        from lampnet.persistence.whole_file import WholeFile
+
+        if self.file is not None:
+            self.file.begin()
+            return
+        self.whole = None if self.out is None else self.opened.enter_context(WholeFile(self.out))
+        binary = sys.stdout.buffer if self.whole is None else self.whole.file
+        self.writer = self.format(binary, self.names, self.all_scores)
+
+    def write(self, chunk: PredictedChunk) -> None:
+        from lampnet.persistence.prediction_formats import json_lines
+
+        if self.file is not None:
+            self.file.write(json_lines(chunk, self.all_scores))
+        else:
+            self.writer.write(chunk)
+
+    def finish(self) -> None:
+        if self.file is not None:
+            self.file.finish()
+            return
+        self.writer.close()
+        if self.whole is not None:
+            self.whole.finish()
+
+
+def _predicted(
+    model: FittedModel, chunk: Dataset, metric: str, asked: AskedSets, first: int
+) -> tuple[PredictedChunk, int]:
+    """The predictions of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
     from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import known_states, match_rows
+    from lampnet.persistence.prediction_formats import PredictedChunk
 
     chunk = match_rows(model, options.without_labels(chunk))
     encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
@@ -116,7 +196,16 @@ def _predicted(model: FittedModel, chunk: Dataset, metric: str, first: int) -> t
     logits, states = model.logits_of(model.views(encoded)), known_states(model, chunk)
     proba = probabilities(logits) if states is None else model.proba_given(logits, states)
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
-    return _lines(ids, model.label_names, proba, model.decided(metric, proba, states)), empty
+    return PredictedChunk(ids, model.label_names, proba, model.decided(metric, proba, states, asked)), empty
+
+
+def _check_resumable(rows: str, out: Path | None, form: str) -> None:
+    if out is None:
+        raise ConfigError("--resume needs --out FILE: only a file can be continued")
+    if form != "jsonl":
+        raise ConfigError(f"--resume continues JSON lines; a {form} file is written whole or not at all: predict again")
+    if rows == PIPE:
+        raise ConfigError("--resume needs rows from a file: what came from stdin is gone")
 
 
 def _check_apart(rows: Path, out: Path) -> None:
@@ -124,16 +213,3 @@ def _check_apart(rows: Path, out: Path) -> None:
     read = [*rows.iterdir()] if rows.is_dir() else [rows]
     if out.exists() and any(file.exists() and os.path.samefile(file, out) for file in read):
         raise ConfigError(f"--out {out} is the file with the rows; give another file, or it would be lost")
-
-
-def _lines(ids: tuple[str, ...], names: tuple[str, ...], proba: np.ndarray, chosen: np.ndarray) -> Iterator[str]:
-    import numpy as np
-
-    order_nL = np.argsort(-proba, axis=1, kind="stable")
-    for row, name in enumerate(ids):
-        ranked = order_nL[row]
-        taken = [label for label in ranked if chosen[row, label]]
-        others = [label for label in ranked[: len(taken) + NEXT_LABELS] if not chosen[row, label]][:NEXT_LABELS]
-        scores = {names[label]: round(float(proba[row, label]), 6) for label in (*taken, *others)}
-        line = {"id": name, "labels": [names[label] for label in taken], "scores": scores}
-        yield json.dumps(line, ensure_ascii=False) + "\n"

@@ -315,10 +315,18 @@ def _probabilities(proba: Any) -> np.ndarray:
 
 
 def _check_number(name: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not low <= value <= high:
+    if not is_number(value, low, high):
         raise ConfigError(f"{name}={value!r:.80} must be a number from {low:g} to {high:g}")
 
 
 def _check_whole(name: str, value: Any, low: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= 10**9:
+    if not is_whole(value, low):
         raise ConfigError(f"{name}={value!r:.80} must be a whole number from {low} to {10**9}")
+
+
+def is_number(value: Any, low: float, high: float) -> bool:
+    return not isinstance(value, bool) and isinstance(value, (int, float)) and low <= value <= high
+
+
+def is_whole(value: Any, low: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int) and low <= value <= 10**9

@@ -23,6 +23,7 @@ from lampnet.data.known_labels import States
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
+from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.conditional import Conditional, decide
@@ -38,6 +39,8 @@ from lampnet.runtime.forks import ForkSafeLock
 
 #: twenty threads that predict first with a model would lay it out twenty times
 _LAYING_OUT = ForkSafeLock()
+#: label sets by the model's own rules
+AS_CHOSEN = AskedSets()
 LAYOUTS = {"float32": laid_out, "int8": quantised}
 
 
@@ -118,13 +121,23 @@ class FittedModel:
         """(n, L) probabilities of rows with these logits, given what is known of their labels."""
         return self.given_known().proba(logits_nL, states_nL)
 
-    def decided(self, metric: str, proba_nL: np.ndarray, states_nL: States | None = None) -> np.ndarray:
-        """Label sets, bool (n, L), by the rules that were best for this metric on held-out rows."""
-        rule = self.decisions.best[metric]
+    def decided(
+        self,
+        metric: str,
+        proba_nL: np.ndarray,
+        states_nL: States | None = None,
+        asked: AskedSets = AS_CHOSEN,
+    ) -> np.ndarray:
+        """Label sets, bool (n, L), by the rules that were best for this metric on held-out rows, or as asked for.
+
+        Numbers of labels that are asked for are meant beside those that are known.
+        """
+        rule = asked.rule(self.decisions.best[metric])
         if states_nL is None or self.conditional is None or not states_nL.any():
-            return rule.apply(proba_nL)
-        rules = {name: decisions.best[metric] for name, decisions in self.conditional.decisions.items()}
-        return decide({"nothing": rule} | rules, proba_nL, states_nL)
+            return asked.completed(rule.apply(proba_nL), proba_nL)
+        stored = self.conditional.decisions
+        rules = {name: asked.rule(decisions.best[metric]) for name, decisions in stored.items()}
+        return asked.completed(decide({"nothing": rule} | rules, proba_nL, states_nL), proba_nL)
 
     def output(self, examples: Examples, rows: np.ndarray) -> Output:
         """Every stage's logits and all attention weights of a few rows, in one batch."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from pyarrow import csv as arrow_csv
 
 from lampnet.data.names import repeated
 from lampnet.errors import FormatError
-from lampnet.readers.files import decode, plain_suffix, read_bytes, utf8_lines
+from lampnet.readers.files import decode, plain_suffix, read_bytes, read_lines, utf8_lines
 from lampnet.readers.raw_table import STRING, RawTable, TextColumn, text_columns
 from lampnet.runtime.memory_limit import STRING as PER_STRING
 from lampnet.runtime.memory_limit import MemoryBudget
@@ -53,6 +53,65 @@ def read_delimited(path: Path, on_bad_row: str = "error") -> RawTable:
     records = Records(path, raw, delimiter)
     table = _plain(records)
     return table if table is not None else _record_by_record(records, on_bad_row)
+
+
+def delimited_chunks(path: Path, size: int, on_bad_row: str = "error") -> Iterator[RawTable]:
+    """The same rows, `size` at a time, in the memory of so many, by Python's csv module."""
+    lines = (line + b"\n" for line in read_lines(path))
+    head = next(lines, b"").removeprefix(_MARK)
+    if not head.strip():
+        raise FormatError(path, "the file is empty; give a table with a header line", 1)
+    delimiter = _delimiter(path, head)
+    quotes = not (delimiter == b"\t" and sum(line.count(b'"') for line in read_lines(path)) % 2)
+    records = StreamedRecords(path, chain([head], lines), delimiter, quotes)
+    names = [name.strip() for name in next(iter(records), (1, []))[1]]
+    _check_names(path, names)
+    while some := list(islice(records, size)):
+        whole = [(line, record) for line, record in some if len(record) == len(names)]
+        if len(whole) < len(some) and on_bad_row != "skip":
+            line, record = next(pair for pair in some if len(pair[1]) != len(names))
+            raise FormatError(path, f"the line has {len(record)} fields, the header {len(names)}", line)
+        columns = zip(*(record for _, record in whole), strict=True) if whole else [()] * len(names)
+        made = tuple(TextColumn(list(column)) for column in columns)
+        yield RawTable(path, tuple(names), made, [line for line, _ in whole], len(some) - len(whole))
+
+
+class StreamedRecords:
+    """The records of delimited lines, each with the line on which it begins, empty ones left out; read once."""
+
+    def __init__(self, path: Path, lines: Iterable[bytes], delimiter: bytes, quotes: bool) -> None:
+        self.path, self.line = path, 1
+        self._reader = csv.reader(
+            self._decoded(lines),
+            delimiter=delimiter.decode(),
+            quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE,
+            strict=True,
+        )
+
+    def _decoded(self, lines: Iterable[bytes]) -> Iterator[str]:
+        for number, line in enumerate(lines, start=1):
+            try:
+                text = line.decode()
+            except UnicodeDecodeError:
+                raise FormatError(self.path, "the bytes are not UTF-8; save the file as UTF-8", number) from None
+            yield text[:-2] + "\n" if text.endswith("\r\n") else text
+
+    def __iter__(self) -> StreamedRecords:
+        return self
+
+    def __next__(self) -> tuple[int, list[str]]:
+        before = csv.field_size_limit(_FIELD_LIMIT)
+        try:
+            while True:
+                begins, record = self.line, next(self._reader)
+                self.line = self._reader.line_num + 1
+                if len(record) > 1 or any(field.strip() for field in record):
+                    return begins, record
+        except csv.Error as error:
+            problem = f"the line cannot be split into fields ({error})"
+            raise FormatError(self.path, problem, self.line) from None
+        finally:
+            csv.field_size_limit(before)
 
 
 def _delimiter(path: Path, head: bytes) -> bytes:

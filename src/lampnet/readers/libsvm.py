@@ -9,7 +9,7 @@ from pathlib import Path
 from lampnet.data.dataset import Dataset
 from lampnet.data.schema import label_matrix
 from lampnet.errors import FormatError
-from lampnet.readers.files import plain_stem, read_bytes, utf8_lines
+from lampnet.readers.files import plain_stem, read_bytes, read_lines, utf8_lines
 from lampnet.readers.number_text import SparseRows, add_colon_pairs, blocks_of_lines
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
@@ -21,11 +21,18 @@ def read_libsvm(path: str | Path, *, labels: Sequence[str] | None = None, base: 
     `base` is the number of the first feature, 0 or 1; by default 0 when an index 0 occurs, else 1.
     """
     path = Path(path)
-    raw, budget = utf8_lines(path, read_bytes(path)), MemoryBudget(path)
+    return libsvm_rows(path, utf8_lines(path, read_bytes(path)), labels=labels, base=base)
+
+
+def libsvm_rows(
+    path: Path, raw: bytes, *, labels: Sequence[str] | None = None, base: int | None = None, first_line: int = 1
+) -> Dataset:
+    """As `read_libsvm`, of some lines of the file."""
+    budget = MemoryBudget(path)
     rows = SparseRows(path)
     label_sets: list[list[str]] = []
     lowest = 1
-    for block in blocks_of_lines(raw, 1, comment=b"#"):
+    for block in blocks_of_lines(raw, first_line, comment=b"#"):
         features: list[bytes] = []
         for text, number in zip(block.text, block.numbers, strict=True):
             names, pairs = split_labels(path, text, number)
@@ -50,7 +57,7 @@ def read_libsvm(path: str | Path, *, labels: Sequence[str] | None = None, base: 
 
 def lowest_index(path: str | Path) -> int:
     """0 when a feature 0 occurs in the file, else 1: files of one data set must agree on it."""
-    return 0 if re.search(rb"(?m)(?:^|[ \t])0:", read_bytes(path)) else 1
+    return 0 if any(re.search(rb"(?:^|[ \t])0:", line) for line in read_lines(path)) else 1
 
 
 def split_labels(path: Path, text: bytes, number: int) -> tuple[list[str], bytes]:

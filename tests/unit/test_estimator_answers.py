@@ -1,0 +1,71 @@
+"""Label sets as asked for from Python: so many labels, a threshold, at least one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from lampnet import LaMPClassifier
+from lampnet.errors import ConfigError
+from lampnet.evaluation.asked_sets import AskedSets
+from lampnet.evaluation.rules import Threshold
+
+TEXTS = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 8
+TAGS = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 8
+
+
+@pytest.fixture(scope="module")
+def model() -> LaMPClassifier:
+    return LaMPClassifier(preset="quick").fit(TEXTS, TAGS)
+
+
+def test_predictions_are_as_asked_for(model: LaMPClassifier) -> None:
+    proba = model.predict_proba(TEXTS)
+    assert (model.predict(TEXTS, top_k=2).sum(axis=1) == 2).all()
+    np.testing.assert_array_equal(model.predict(TEXTS, threshold=0.3), proba >= 0.3)
+    assert model.predict(TEXTS, threshold=1.0).sum() == 0
+    best = model.predict_labels(TEXTS, threshold=1.0, at_least_one=True)
+    assert best == [[model.classes_[p.argmax()]] for p in proba]
+    assert all(len(labels) <= 1 for labels in model.predict_labels(TEXTS, threshold=0.1, top_k=1))
+
+
+def test_known_labels_are_not_counted_nor_contradicted(model: LaMPClassifier) -> None:
+    refused = [{"italy": False, "sport": False, "travel": False}]
+    assert model.predict_labels(["rome"], known=refused, at_least_one=True) == [[]]
+    assert model.predict_labels(["rome"], known=[["italy"]], threshold=1.0, at_least_one=True) == [["italy"]]
+    assert len(model.predict_labels(["rome"], known=[["italy"]], top_k=1)[0]) == 2
+
+
+def test_one_class_per_row_ranks_classes_in_predict_labels_only() -> None:
+    single = LaMPClassifier(preset="quick").fit(TEXTS, ["travel", "sport", "sport", "none"] * 8)
+    assert all(len(labels) == 2 for labels in single.predict_labels(TEXTS[:4], top_k=2))
+    with pytest.raises(ConfigError, match="exactly one class"):
+        single.predict(TEXTS[:4], top_k=2)
+    np.testing.assert_allclose(single.predict_proba(TEXTS).sum(axis=1), 1)
+
+
+@given(
+    arrays.arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(1, 5)), elements=st.floats(0, 1)),
+    st.none() | st.integers(1, 6),
+    st.none() | st.floats(0, 1),
+    st.booleans(),
+)
+def test_asked_sets_row_by_row(proba: np.ndarray, k: int | None, threshold: float | None, least: bool) -> None:
+    asked = AskedSets(top_k=k, threshold=threshold, at_least_one=least)
+    found = asked.completed(asked.rule(Threshold(0.5)).apply(proba), proba)
+    for p, chosen in zip(proba, found, strict=True):
+        limit = threshold if threshold is not None else 0.5 if k is None else 0.0
+        order = sorted(range(len(p)), key=lambda j: (-p[j], j))[: k or len(p)]
+        expected = {j for j in order if p[j] >= limit}
+        if least and not expected and p.max() > 0:
+            expected = {int(p.argmax())}
+        assert set(np.flatnonzero(chosen)) == expected
+
+
+@pytest.mark.parametrize("asked", [{"top_k": 0}, {"top_k": 1.5}, {"threshold": 2}, {"threshold": "half"}])
+def test_what_makes_no_sense_is_refused(model: LaMPClassifier, asked: dict) -> None:
+    with pytest.raises(ConfigError, match="must be a"):
+        model.predict(TEXTS[:1], **asked)
