@@ -372,9 +372,30 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def complete(self, X: Any, y: Any) -> np.ndarray:
         """Probabilities (n, L) of half-labelled rows: what y knows stays, what is NaN in it is predicted from the rest.
 
-        y  an array (n, L) of 1, 0 and NaN, or any other form of `known` in `predict_proba`
+        A fitted classifier fills rows that it was not fitted on, and y is any form of `known` in `predict_proba`. One
+        that is not fitted learns from these rows themselves, each of which is filled by what was learned without it
+        (and stays as it was); y is then what `fit` takes, and the columns are in the order of its labels.
+
+        y  an array (n, L) of 1, 0 and NaN
+
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> y = np.array([[1.0, 0, 1], [1, 1, 0], [0, 1, 0], [0, 0, 1]] * 5)
+        >>> y[0, 2] = np.nan
+        >>> filled = LaMPClassifier(preset="quick").complete(texts, y)
+        >>> bool(0.5 < filled[0, 2] < 1), filled[1].tolist()
+        (True, [1.0, 1.0, 0.0])
         """
-        return self.predict_proba(X, known=y)
+        if hasattr(self, "model_"):
+            return self.predict_proba(X, known=y)
+        from lampnet.pipeline.complete import complete_by_themselves
+
+        _, data, _ = self._labelled(X, y)
+        run = FitRun(callback=self._report, log=self._log)
+        try:
+            found = complete_by_themselves(data, self._config(self._seed()), run)
+        except Stopped as stopped:
+            raise KeyboardInterrupt from stopped
+        return np.asarray(found.proba, dtype=np.float64)
 
     def audit(self, X: Any, y: Any, most: int = 1000) -> list[dict[str, Any]]:
         """Which given labels look wrong and which are missing, the most suspicious first.

@@ -23,6 +23,7 @@ COMMANDS = (
     "predict",
     "explain",
     "audit",
+    "complete",
     "data",
     "compare",
     "reproduce",
