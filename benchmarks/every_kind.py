@@ -55,17 +55,18 @@ def run_kind(kind: str, budget: str, keep: Path | None = None) -> dict[str, Any]
             folder = str(keep / kind.replace(" ", "_"))
             Path(folder).mkdir(parents=True)
         model, tags = f"{folder}/model", f"{folder}/tags.jsonl"
-        extra = []
+        extra, named = [], []
         if kind.startswith("pretrained"):
             # A transformer reads a few dozen texts a second on one core: a sample shows that the kind works.
             name = sample(name, Path(folder) / "sample")
             extra = ["--set", f"input.pretrained={minilm()}", "--set", "input.max_nodes=32"]
+            named = ["--pretrained", minilm()]
         lampnet("train", name, "--out", model, "--time-budget", budget, "--quiet", *extra)
-        report = json.loads(lampnet("evaluate", model, name, "--json").stdout)
-        lampnet("predict", model, name, "--out", tags)
+        report = json.loads(lampnet("evaluate", model, name, "--json", *named).stdout)
+        lampnet("predict", model, name, "--out", tags, *named)
         lines = [json.loads(line) for line in Path(tags).read_text().splitlines()]
         assert len(lines) == report["rows"], f"{len(lines)} predictions for {report['rows']} rows"
-        lampnet("explain", model, name, "--rows", f"0-{EXPLAINED - 1}", "--out", f"{folder}/report")
+        lampnet("explain", model, name, "--rows", f"0-{EXPLAINED - 1}", "--out", f"{folder}/report", *named)
         explained = reasons(Path(folder) / "report")
     return {
         "dataset": KINDS[kind][0],

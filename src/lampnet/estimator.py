@@ -499,9 +499,12 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return save_model(self.model_, folder)
 
     @classmethod
-    def load(cls, folder: str | Path) -> LaMPClassifier:
-        """A fitted classifier from a model folder, whoever wrote it; nothing is executed."""
-        model = load_model(folder)
+    def load(cls, folder: str | Path, pretrained: str | None = None) -> LaMPClassifier:
+        """A fitted classifier from a model folder, whoever wrote it; nothing is executed.
+
+        pretrained  the folder of the text encoder that it was trained with, if it was; by default LAMPNET_PRETRAINED
+        """
+        model = load_model(folder, pretrained)
         try:
             saved = SavedEstimator.read(model)
             estimator = cls(**saved.params)

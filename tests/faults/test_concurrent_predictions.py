@@ -124,7 +124,7 @@ def some_rows(X: Any, chosen: np.ndarray) -> Any:
 
 
 @pytest.fixture(scope="module", params=list(KINDS))
-def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
     """A saved model of one input kind, and rows for it."""
     make, kind = KINDS[request.param]
     settings = dict(SETTINGS)
@@ -134,7 +134,9 @@ def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("concurrent") / "model"
     model = LaMPClassifier(input_kind=kind, width=16, heads=2, epochs=1, n_jobs=1, settings=settings)
     model.fit(X, TAGS).save(folder)
-    return folder, X
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LAMPNET_PRETRAINED", settings.get("input.pretrained", ""))
+        yield folder, X
 
 
 def test_predictions_in_twenty_threads_are_those_of_one(

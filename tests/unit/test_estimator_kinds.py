@@ -109,7 +109,7 @@ def test_fit_predict_explain(make: Callable[[Path], Any], asked: str, kind: str,
         places = [list(model.classes_).index(label) for label in explanation.labels]
         np.testing.assert_allclose(explanation.proba, proba[row, places], atol=1e-6)
         np.testing.assert_allclose(explanation.to_input.sum(axis=-1), 1, atol=1e-3)
-    again = LaMPClassifier.load(model.save(tmp_path / "model"))
+    again = LaMPClassifier.load(model.save(tmp_path / "model"), settings.get("input.pretrained"))
     np.testing.assert_allclose(again.predict_proba(some), proba, atol=1e-6)
 
 

@@ -33,6 +33,7 @@ def command(
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
+    pretrained: options.Pretrained = None,
     known: Annotated[
         list[str] | None,
         typer.Option(
@@ -54,7 +55,7 @@ def command(
     from lampnet.runtime import distributed
 
     regimes = [Regime.read(text) for text in known or []]
-    fitted = load_model(model)
+    fitted = load_model(model, pretrained)
     if regimes:
         fitted.given_known()  # a model that cannot take known labels says so before anything is read
     source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)

@@ -35,6 +35,7 @@ def command(
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
+    pretrained: options.Pretrained = None,
 ) -> None:
     """Explain rows: a page to open in a browser, one for the whole set, pictures, and all of it as JSON."""
     from lampnet.explain.report.folder import write_folder
@@ -42,7 +43,7 @@ def command(
     from lampnet.persistence.model_folder import load_model
 
     chosen = None if rows is None else row_numbers(rows)
-    fitted = load_model(model)
+    fitted = load_model(model, pretrained)
     source = options.source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
     part = match_rows(fitted, _rows(fitted, source, split))
     wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]

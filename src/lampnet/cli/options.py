@@ -64,6 +64,14 @@ MaxMemory = Annotated[
         help="Refuse files that need more memory to read; by default half of the machine's (or LAMPNET_MAX_MEMORY).",
     ),
 ]
+Pretrained = Annotated[
+    str | None,
+    typer.Option(
+        "--pretrained",
+        metavar="DIR",
+        help="The pretrained text encoder that the model was trained with (or LAMPNET_PRETRAINED).",
+    ),
+]
 Split = Annotated[
     str, typer.Option("--split", metavar="train|valid|test", help="Which part of a data set or a folder.")
 ]

@@ -74,6 +74,7 @@ def command(
     known_column: options.KnownColumn = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
+    pretrained: options.Pretrained = None,
 ) -> None:
     """Predict label sets: JSON lines {"id", "labels", "scores"} (its labels and the next five), CSV or Parquet.
 
@@ -100,7 +101,7 @@ def command(
         source = options.source_of(data, data_root, None, columns, text_column, None, on_bad_row, known_column)
         if out is not None and not source.named and rows != PIPE:
             _check_apart(Path(rows), out)
-        fitted = load_model(model)
+        fitted = load_model(model, pretrained)
         origin = {"model": fitted.metadata["model_sha256"], "input": source.to_json(), "metric": metric}
         origin |= {"precision": precision, "shortlist": shortlist, "split": split}
         origin |= {"choice of label sets": vars(asked), "choice of scores": "all" if all_scores else "some"}

@@ -33,6 +33,8 @@ def command(
     config = Config.preset(preset).updated(options.settings_of(settings))
     source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
     prepare_source(source, out, config, options.log, overwrite)
-    parts = open_prepared(out, verify=False).parts
+    pretrained = config.input.pretrained
+    parts = open_prepared(out, verify=False, pretrained=pretrained).parts
     typer.echo(f"{len(parts['train']):,} training and {len(parts['valid']):,} validation rows are in {out}")
-    typer.echo(f"next: {shlex.join(['lampnet', 'train', str(out), '--out', 'MODEL'])}")
+    named = ["--set", f"input.pretrained={pretrained}"] if pretrained else []
+    typer.echo(f"next: {shlex.join(['lampnet', 'train', str(out), '--out', 'MODEL', *named])}")

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lampnet.config import InputConfig
+from lampnet.encoders.pretrained_folder import in_named_folder
 from lampnet.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -35,11 +36,19 @@ def make_encoder(kind: str, config: InputConfig) -> Encoder:
 
 
 def restore_encoder(
-    kind: str, config: InputConfig, state: Mapping[str, Any], arrays: Mapping[str, np.ndarray]
+    kind: str,
+    config: InputConfig,
+    state: Mapping[str, Any],
+    arrays: Mapping[str, np.ndarray],
+    pretrained: str | None = None,
 ) -> Encoder:
-    """The encoder that `state()` and `arrays()` described; damaged or foreign data is a `DataError`."""
+    """The encoder that `state()` and `arrays()` described; damaged or foreign data is a `DataError`.
+
+    pretrained  the folder of a pretrained text encoder; the one that `config` states is not opened
+    """
     if not isinstance(state, Mapping) or not isinstance(arrays, Mapping):
         raise DataError("a saved encoder is a JSON object and named arrays; the model folder is damaged or foreign")
+    config = in_named_folder(config, pretrained)
     return _class(kind, config).restore(config, state, arrays)
 
 

@@ -165,14 +165,17 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
     return weights, text.encode()
 
 
-def load_model(folder: str | Path) -> FittedModel:
-    """Read a model folder; anything damaged, foreign or of another version is a `ModelFolderError`."""
+def load_model(folder: str | Path, pretrained: str | None = None) -> FittedModel:
+    """Read a model folder; anything damaged, foreign or of another version is a `ModelFolderError`.
+
+    pretrained  the folder of the text encoder that it was trained with, if it was; by default LAMPNET_PRETRAINED
+    """
     folder = Path(folder)
     try:
         described = read_description(folder)
         while True:
             try:
-                return _load(folder, described)
+                return _load(folder, described, pretrained)
             except ModelFolderError:
                 # Was the model replaced between reading its description and its weights? Then the new one is read.
                 again = read_description(folder)
@@ -182,7 +185,7 @@ def load_model(folder: str | Path) -> FittedModel:
     except ModelFolderError:
         raise
     except LampnetError as fault:
-        raise ModelFolderError(f"{folder} is damaged or foreign: {fault}") from None
+        raise ModelFolderError(f"{folder} cannot be loaded: {fault}") from None
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -231,7 +234,7 @@ def _train_into(folder: Path, what: str = "DATA") -> str:
     return shlex.join(["lampnet", "train", what, "--out", str(folder)])
 
 
-def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
+def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> FittedModel:
     config = Config.from_json(data["config"])
     names, digest, metadata = data["label_names"], data["weights_sha256"], data["metadata"]
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
@@ -252,7 +255,9 @@ def _load(folder: Path, data: Mapping[str, Any]) -> FittedModel:
     if known is not None:
         check_size(known, config, header)
     arrays = read_arrays(weights, header, digest)
-    encoder = _restored(lambda: restore_encoder(kind, config.input, state, arrays_under(arrays, "encoder.")))
+    encoder = _restored(
+        lambda: restore_encoder(kind, config.input, state, arrays_under(arrays, "encoder."), pretrained)
+    )
     stack = None
     if config.model.base_learners:
         stack = _restored(lambda: restore_stack(config.model.base_learners, arrays_under(arrays, "stack."), len(names)))

@@ -243,10 +243,11 @@ def _read_manifest(folder: Path) -> Any:
     return manifest
 
 
-def open_prepared(folder: str | Path, verify: bool = True) -> MappedRows:
+def open_prepared(folder: str | Path, verify: bool = True, pretrained: str | None = None) -> MappedRows:
     """Open a prepared folder; nothing but its description is kept in memory.
 
-    verify  read all arrays once and compare them with their digests
+    verify      read all arrays once and compare them with their digests
+    pretrained  the folder of the text encoder that it was prepared with, if it was; by default LAMPNET_PRETRAINED
 
     Raises
     ------
@@ -258,9 +259,8 @@ def open_prepared(folder: str | Path, verify: bool = True) -> MappedRows:
         manifest = _read_manifest(folder)
         config, names = Config.from_json(manifest["config"]), tuple(manifest["label_names"])
         learned = read_arrays(folder / LEARNED, read_header(folder / LEARNED), manifest["learned_sha256"])
-        encoder = restore_encoder(
-            manifest["encoder"]["kind"], config.input, manifest["encoder"]["state"], arrays_under(learned, "encoder.")
-        )
+        described, own = manifest["encoder"], arrays_under(learned, "encoder.")
+        encoder = restore_encoder(described["kind"], config.input, described["state"], own, pretrained)
         stack = None
         if config.model.base_learners:
             stack = restore_stack(config.model.base_learners, arrays_under(learned, "stack."), len(names))

@@ -175,7 +175,7 @@ def _data(
     A prepared folder and a large table, which is prepared now, are mapped; everything else is read into memory.
     """
     if is_prepared(run.source.data):
-        mapped = open_prepared(run.source.data)
+        mapped = open_prepared(run.source.data, pretrained=run.config.input.pretrained)
         return mapped, mapped.columns
     if not is_large_table(run.source):
         opened, columns = run.source.open_and_columns(run.config.training.seed, log)
@@ -188,7 +188,7 @@ def _data(
             shutil.rmtree(new_folder or rows, ignore_errors=True)
             raise
     distributed.wait_for_all()
-    mapped = open_prepared(rows)
+    mapped = open_prepared(rows, pretrained=run.config.input.pretrained)
     return mapped, mapped.columns
 
 

@@ -86,15 +86,29 @@ def test_fine_tuning_reaches_every_weight():
 
 def test_it_is_saved_without_its_weights_and_made_without_memory(encoder):
     state = json.loads(json.dumps(encoder.state()))
-    again = restore_encoder("text", encoder.config, state, encoder.arrays())
+    again = restore_encoder("text", encoder.config, state, encoder.arrays(), FOLDER)
     np.testing.assert_array_equal(again.encode(TEXTS).nodes.ids, encoder.encode(TEXTS).nodes.ids)
     with torch.device("meta"):
         assert encoder.embedding(8).projection.weight.is_meta
     with pytest.raises(DataError, match="was trained with width 12"):
-        restore_encoder("text", encoder.config, {**state, "hidden": 12}, encoder.arrays())
-    gone = InputConfig(pretrained="gone/away", min_count=1)
+        restore_encoder("text", encoder.config, {**state, "hidden": 12}, encoder.arrays(), FOLDER)
     with pytest.raises(DataError, match=r"'gone/away' is no folder"):
-        restore_encoder("text", gone, state, encoder.arrays())
+        restore_encoder("text", encoder.config, state, encoder.arrays(), "gone/away")
+
+
+def test_a_path_that_a_saved_model_states_is_not_opened(tmp_path, encoder, monkeypatch):
+    state, arrays = encoder.state(), encoder.arrays()
+    trap = tmp_path / "trap"
+    trap.mkdir()
+    os.mkfifo(trap / "config.json")  # whoever opened it would wait
+    stated = InputConfig(pretrained=str(trap), min_count=1)
+    opened = []
+    monkeypatch.setattr("os.stat", lambda path, *a, real=os.stat, **k: opened.append(str(path)) or real(path, *a, **k))
+    with pytest.raises(DataError, match=r"trap', and paths that a saved model states are not opened; name the folder"):
+        restore_encoder("text", stated, state, arrays)
+    assert not any("trap" in path for path in opened)
+    monkeypatch.setenv("LAMPNET_PRETRAINED", FOLDER)
+    assert restore_encoder("text", stated, state, arrays).config.pretrained == FOLDER
 
 
 def test_long_texts_are_cut(encoder):
@@ -182,9 +196,10 @@ def test_a_model_is_not_loaded_with_another_encoder_of_the_same_shape(tmp_path, 
     assert other != content
     config = copied(tmp_path / "folder", **{name: other})
     with pytest.raises(DataError, match="other weights, settings or tokens than the one that the model was trained"):
-        restore_encoder("text", config, encoder.state(), encoder.arrays())
-    same = copied(tmp_path / "same")
-    assert restore_encoder("text", same, encoder.state(), encoder.arrays()).state() == encoder.state()
+        restore_encoder("text", encoder.config, encoder.state(), encoder.arrays(), config.pretrained)
+    same = copied(tmp_path / "same").pretrained
+    restored = restore_encoder("text", encoder.config, encoder.state(), encoder.arrays(), same)
+    assert restored.state() == encoder.state()
 
 
 def test_a_pipe_in_the_folder_is_refused(tmp_path):

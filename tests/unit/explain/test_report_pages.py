@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import re
+import resource
+import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from lampnet.errors import DataError
 from lampnet.explain.explanation import Explanation
 from lampnet.explain.input_view import Node
 from lampnet.explain.report.escaping import packed, script_json
+from lampnet.explain.report.folder import write_folder
 from lampnet.explain.report.page import report_page, text_chunks
 from lampnet.explain.report.pictures import write_pictures
 from lampnet.explain.report.whole_set import summarise, whole_set_data
@@ -153,6 +157,26 @@ def test_pictures_are_written_small_for_names_of_any_kind(tmp_path: Any) -> None
         start = file.read_bytes()[:8]
         assert start == b"\x89PNG\r\n\x1a\n" if file.suffix == ".png" else start.startswith(b"<?xml")
         assert file.stat().st_size < 250_000
+
+
+def test_files_that_cannot_be_written_leave_the_old_ones(
+    trained: Callable[..., FittedModel], words: Dataset, tmp_path: Path
+) -> None:
+    model = trained(words)
+    write_folder(model, words, tmp_path / "out", [0])
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))  # as on a full disk: files end at 10 kB
+    try:
+        with pytest.raises(DataError, match=r"out cannot be written \(File too large\); give another folder"):
+            write_folder(model, words, tmp_path / "out", [1, 2])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+    write_folder(model, words, tmp_path / "out", [1, 2])
+    assert (tmp_path / "out" / "report.html").read_bytes() != before[tmp_path / "out" / "report.html"]
 
 
 def test_the_whole_set_counts_as_a_slow_loop_does(trained: Callable[..., FittedModel]) -> None:

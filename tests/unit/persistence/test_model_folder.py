@@ -79,10 +79,12 @@ def test_a_pretrained_encoder_is_loaded_with_its_own_weights(tmp_path: Path) -> 
     labels = sparse.csr_matrix((RANDOM.random((24, 3)) < 0.5).astype(np.float32))
     data = Dataset(name="texts", kind="text", rows=INPUTS["text"], labels=labels, label_names=("a", "b", "c"))
     settings = {"model.width": 8, "training.epochs": 1, "training.threads": 1, "training.folds": 1}
-    config = Config.preset("fast").updated(settings | {"input.pretrained": str(files(package) / "model")})
-    saved = fit(Splits(train=data), config)
-    loaded = load_model(save_model(saved, tmp_path / "model"))
+    encoder = str(files(package) / "model")
+    saved = fit(Splits(train=data), Config.preset("fast").updated(settings | {"input.pretrained": encoder}))
+    loaded = load_model(save_model(saved, tmp_path / "model"), encoder)
     assert np.array_equal(saved.proba(data.rows), loaded.proba(data.rows))
+    with pytest.raises(ModelFolderError, match=r"model cannot be loaded: it was trained with .*; name the folder with"):
+        load_model(tmp_path / "model")
 
 
 def test_the_network_is_built_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
@@ -483,3 +484,26 @@ def test_an_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(DataError, match="cannot be made"):
         fetch("scene", tmp_path / "file")
+
+
+def test_of_two_fetches_at_once_one_is_refused(server: str, tmp_path: Path) -> None:
+    Handler.files[FILE] = gzip.compress(SIDER)
+    refused: list[str] = []
+
+    def second(*_: object) -> None:
+        """While a first block has come, another process fetches the same data set."""
+        if not refused:
+            command = f"from lampnet.readers.named.download import fetch; fetch('sider', {str(tmp_path)!r}, {server!r})"
+            done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True)
+            refused.append(done.stderr)
+
+    fetch("sider", tmp_path, base_url=server, progress=second)
+    assert f"another run (process {os.getpid()}) is writing to {tmp_path / 'sider'}" in refused[0]
+    assert left_in(tmp_path) == ["sider/SHA256SUMS", f"sider/{FILE}"]
+
+
+def test_what_is_there_needs_no_writing(server: str, tmp_path: Path) -> None:
+    Handler.files[FILE] = gzip.compress(SIDER)
+    folder = fetch("sider", tmp_path, base_url=server)
+    (folder / ".lampnet.lock").mkdir()  # no lock can be taken here
+    assert fetch("sider", tmp_path, base_url=server) == folder

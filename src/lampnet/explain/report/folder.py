@@ -15,11 +15,12 @@ from lampnet.errors import DataError
 from lampnet.explain.attention import predict_rows
 from lampnet.explain.explain_rows import Shown, explain_predicted, label_numbers
 from lampnet.explain.faithfulness import measure_predicted
-from lampnet.explain.report.page import write_report
-from lampnet.explain.report.pictures import write_pictures
+from lampnet.explain.report.page import report_page
+from lampnet.explain.report.pictures import drawn_pictures
 from lampnet.explain.report.whole_set import summarise_predicted
-from lampnet.explain.report.whole_set_page import write_whole_set
+from lampnet.explain.report.whole_set_page import whole_set_page
 from lampnet.inference.predictor import FittedModel
+from lampnet.runtime.atomic_files import make_folders, remove_leftovers, replace_files
 from lampnet.runtime.folder_lock import claimed
 
 REPORT, TEST_SET, DATA, PICTURES = "report.html", "test_set.html", "explanations.json", "pictures"
@@ -73,16 +74,21 @@ def write_folder(
         explanations = explain_predicted(predicted, selected, shown=shown)
         log("checking how far attention can be trusted")
         checks = measure_predicted(predicted, selected, seed=seed)
-        report = write_report(out / REPORT, explanations, faithfulness=checks, test_set_link=TEST_SET)
-        written = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks.to_json()}
-        (out / DATA).write_text(json.dumps(written, ensure_ascii=True) + "\n", encoding="utf-8")
+        report = report_page(explanations, faithfulness=checks, test_set_link=TEST_SET)
+        behind = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks.to_json()}
         log(f"summarising {len(whole)} rows for the page of the whole set")
         found = summarise_predicted(predicted, predicted.where(whole))
         explained = wanted.tolist()
-        test_set = write_whole_set(out / TEST_SET, found, explained=explained, report_link=REPORT, of=len(data))
+        test_set = whole_set_page(found, explained=explained, report_link=REPORT, of=len(data))
         log(f"drawing the pictures of {min(pictures, len(explanations))} rows")
-        drawn = [path for e in explanations[:pictures] for path in write_pictures(e, out / PICTURES)]
-    return ReportFiles(report=report, test_set=test_set, data=out / DATA, pictures=drawn)
+        drawn = {name: picture for e in explanations[:pictures] for name, picture in drawn_pictures(e).items()}
+        if drawn:
+            make_folders(out / PICTURES, [])
+            remove_leftovers(out / PICTURES)
+        texts = {DATA: json.dumps(behind, ensure_ascii=True) + "\n", TEST_SET: test_set, REPORT: report}
+        contents = {out / PICTURES / name: (picture,) for name, picture in drawn.items()}
+        replace_files(contents | {out / name: (text.encode(),) for name, text in texts.items()})
+    return ReportFiles(report=out / REPORT, test_set=out / TEST_SET, data=out / DATA, pictures=[*contents])
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from lampnet.errors import DataError
 from lampnet.explain.explanation import Explanation, strongest
 from lampnet.explain.faithfulness import Faithfulness
 from lampnet.explain.report.escaping import fill, packed
+from lampnet.runtime.atomic_files import replace_files
 
 #: A page of fifty rows must stay below 5 MB; style, script and slack are counted off.
 MOST_BYTES = 4_400_000
@@ -46,9 +47,9 @@ def report_page(
 
 
 def write_report(path: str | Path, explanations: Sequence[Explanation], **options: Any) -> Path:
-    """Write the page to a file and return its path."""
+    """Write the page to a file, whole or not at all, and return its path."""
     path = Path(path)
-    path.write_text(report_page(explanations, **options), encoding="utf-8")
+    replace_files({path: (report_page(explanations, **options).encode(),)})
     return path
 
 

@@ -6,6 +6,7 @@ by positive labels at each t.2. Attention is summed over the heads, as in the pa
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,29 +14,37 @@ from typing import Any
 import numpy as np
 
 from lampnet.explain.explanation import Explanation, strongest
+from lampnet.runtime.atomic_files import make_folders, replace_files
 
 MOST_LABELS, MOST_POSITIVE, MOST_NODES = 24, 14, 24
 TRUE_RED = "#c4281b"
 _LONGEST = 22
 
 
-def write_pictures(
-    e: Explanation, folder: str | Path, stem: str | None = None, formats: Sequence[str] = ("png", "svg")
-) -> list[Path]:
-    """Write `<stem>_stages`, `<stem>_to_input` and `<stem>_to_labels` and return the files."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+def drawn_pictures(
+    e: Explanation, stem: str | None = None, formats: Sequence[str] = ("png", "svg")
+) -> dict[str, bytes]:
+    """The files `<stem>_stages`, `<stem>_to_input` and `<stem>_to_labels`, by name."""
     stem = stem if stem is not None else f"row{e.row}"
-    written = []
+    drawn = {}
     for name, draw in (("stages", stages_figure), ("to_input", input_figure), ("to_labels", labels_figure)):
         figure = draw(e)
         for form in formats:
-            path = folder / f"{stem}_{name}.{form}"
+            content = io.BytesIO()
             # Without a date the same explanation gives the same file.
-            figure.savefig(path, dpi=110, metadata={"Date": None} if form == "svg" else None)
+            figure.savefig(content, format=form, dpi=110, metadata={"Date": None} if form == "svg" else None)
             figure.set_layout_engine("none")  # what the first format arranged serves the next one too
-            written.append(path)
-    return written
+            drawn[f"{stem}_{name}.{form}"] = content.getvalue()
+    return drawn
+
+
+def write_pictures(e: Explanation, folder: str | Path, *given: Any, **options: Any) -> list[Path]:
+    """Write what `drawn_pictures` gives, whole files or none, and return the files."""
+    folder = Path(folder)
+    make_folders(folder, [])
+    files = {folder / name: (picture,) for name, picture in drawn_pictures(e, *given, **options).items()}
+    replace_files(files)
+    return list(files)
 
 
 def stages_figure(e: Explanation) -> Any:

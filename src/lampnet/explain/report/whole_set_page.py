@@ -8,6 +8,7 @@ from typing import Any
 
 from lampnet.explain.report.escaping import fill
 from lampnet.explain.report.whole_set import WholeSet, whole_set_data
+from lampnet.runtime.atomic_files import replace_files
 
 
 def whole_set_page(
@@ -24,7 +25,7 @@ def whole_set_page(
 
 
 def write_whole_set(path: str | Path, found: WholeSet, **options: Any) -> Path:
-    """Write the page to a file and return its path."""
+    """Write the page to a file, whole or not at all, and return its path."""
     path = Path(path)
-    path.write_text(whole_set_page(found, **options), encoding="utf-8")
+    replace_files({path: (whole_set_page(found, **options).encode(),)})
     return path

@@ -14,6 +14,7 @@ from lampnet.readers.named.registry import NAMES
 from lampnet.readers.named.registry import data_root as chosen_root
 from lampnet.readers.named.transfer import Progress, Wanted, forget, transfer
 from lampnet.readers.named.unpack import unpack
+from lampnet.runtime.folder_lock import claimed
 
 
 def fetch(
@@ -37,7 +38,9 @@ def fetch(
     for address in ADDRESSES[name]:
         url = f"{base_url.rstrip('/')}/{address.file}" if base_url else address.url
         try:
-            _fetch_one(url, address, folder, progress)
+            if not _is_there(address, folder):
+                with claimed(folder):
+                    _fetch_one(url, address, folder, progress)
         except OSError as error:
             raise DataError(
                 f"{address.file} cannot be written to {folder} ({error.strerror or error}); free some space, or "
@@ -46,8 +49,18 @@ def fetch(
     return folder
 
 
+def _is_there(address: Address, folder: Path) -> bool:
+    """Whether nothing needs to be written."""
+    if address.unpack:
+        return _members_are_there(address, folder)
+    if not (folder / address.file).exists():
+        return False
+    _check_unchanged(address, folder, [address.file])
+    return True
+
+
 def _fetch_one(url: str, address: Address, folder: Path, progress: Progress | None) -> None:
-    if address.unpack and _members_are_there(address, folder):
+    if _is_there(address, folder):  # brought by another process, which has just ended
         return
     file = folder / address.file
     if file.exists():
