@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 
-.PHONY: install demo test lint test-faults reliability pages clean
+.PHONY: install demo test lint test-faults reliability pages tagging-page clean
 
 install: .venv/installed
 
@@ -47,6 +47,10 @@ pages: install
 	$(BIN)/lampnet reproduce --page-only --quiet
 	$(BIN)/python benchmarks/ablations.py --page-only
 	$(BIN)/python benchmarks/readme_scores.py
+
+# The script of the tagging page, from TypeScript; its result is committed, so that installing needs no Node.
+tagging-page:
+	cd web && npm ci --no-audit --no-fund && npx tsc --project .
 
 clean:
 	rm -rf .venv build dist $(DEMO) src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

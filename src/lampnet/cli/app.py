@@ -24,6 +24,7 @@ COMMANDS = (
     "explain",
     "audit",
     "complete",
+    "serve",
     "data",
     "compare",
     "reproduce",

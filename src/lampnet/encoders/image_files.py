@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from lampnet.errors import DataError, LampnetError, MissingExtra
 from lampnet.runtime.memory_limit import MemoryBudget
@@ -43,9 +43,9 @@ def pillow() -> Any:
 
 
 @contextmanager
-def opened_image(path: str | Path, row: int | None = None) -> Iterator[Any]:
-    """An image file, opened by Pillow; what it says of a damaged one becomes a sentence, with the row where given."""
-    where = f"{path}" if row is None else f"row {row}: {path}"
+def opened_image(path: str | Path | IO[bytes], row: int | None = None, name: str = "") -> Iterator[Any]:
+    """An image file or its bytes, opened by Pillow; what it says of damage becomes a sentence that says where."""
+    where = name or (f"{path}" if row is None else f"row {row}: {path}")
     try:
         with pillow().open(path, formats=FORMATS) as image:
             yield image

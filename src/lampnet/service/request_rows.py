@@ -1,0 +1,104 @@
+"""Rows of a request, written as the rows of JSON lines, as what a model reads. No row makes the service open a file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.data.dataset import Dataset
+from lampnet.data.from_arrays import table_of
+from lampnet.data.known_labels import States, nothing_known, read_known
+from lampnet.encoders.image_files import decoded, opened_image
+from lampnet.errors import DataError
+from lampnet.inference.match_schema import known_states, match_rows
+from lampnet.inference.predictor import FittedModel
+from lampnet.readers.jsonl import read_jsonl_lines
+
+#: how errors call the place that a row came from
+REQUEST = Path("rows")
+_BESIDE = ("id", "labels", "known")
+
+
+def read_rows(model: FittedModel, rows: Sequence[dict[str, Any]]) -> Dataset:
+    """The rows in the model's form, without labels; ids are those given, or numbers."""
+    if model.encoder.kind == "image":
+        data = _pictures(rows)
+    elif model.encoder.kind == "columns" and not any("features" in row for row in rows):
+        data = _columns(rows)
+    else:
+        if any("image" in row for row in rows):
+            raise DataError("rows: an 'image' came to a model of another kind; send what it was trained on")
+        numbered = ((number, json.dumps(row)) for number, row in enumerate(rows, start=1))
+        data = read_jsonl_lines(REQUEST, numbered, unlabelled=True)
+    return match_rows(model, replace(data, labels=None), "rows")
+
+
+def read_states(model: FittedModel, data: Dataset, known: Sequence[Any] | None) -> States | None:
+    """What is known of the rows' labels, from `known` beside the rows or inside them; None where nothing is."""
+    inside = known_states(model, data)
+    if known is None:
+        return inside
+    beside = read_known(list(known), model.label_names, len(data))
+    if inside is None:
+        return beside
+    if (clash := (beside * inside == -1).any(axis=1)).any():
+        raise DataError(f"row {int(np.argmax(clash))}: 'known' beside the rows contradicts 'known' inside the row")
+    return np.where(beside == 0, inside, beside).astype(np.int8)
+
+
+def states_or_nothing(model: FittedModel, states: States | None, n_rows: int) -> States:
+    """States (n, L), all unknown where nothing is known."""
+    return nothing_known(n_rows, len(model.label_names)) if states is None else states
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> Dataset:
+    """Rows of a table: an object with a value for each column; what is left out or null is missing."""
+    names = tuple(dict.fromkeys(name for row in rows for name in row if name not in _BESIDE))
+    if not names:
+        raise DataError("rows: no row has a column; give objects with a value for each column")
+    values = np.array([[row.get(name) for name in names] for row in rows], dtype=object)
+    for row, cells in enumerate(values):
+        for name, cell in zip(names, cells, strict=True):
+            if cell is not None and not isinstance(cell, (str, int, float)):
+                raise DataError(f"row {row}: {name[:40]!r} is {type(cell).__name__}; give a number or a text")
+    return _dataset(table_of(values, names), "columns", rows)
+
+
+def _pictures(rows: Sequence[dict[str, Any]]) -> Dataset:
+    """Pictures come as base64, as in data URLs: a path would be opened on the server."""
+    return _dataset([_picture(row, number) for number, row in enumerate(rows)], "image", rows)
+
+
+def _picture(row: dict[str, Any], number: int) -> np.ndarray:
+    text = row.get("image")
+    if not isinstance(text, str):
+        raise DataError(f"row {number}: no 'image'; give the picture's bytes in base64")
+    text = text.split(",", 1)[1] if text.startswith("data:") and "," in text else text
+    try:
+        content = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        raise DataError(f"row {number}: 'image' is not base64; give the picture's bytes, not its path") from None
+    name = f"the image of row {number}"
+    with opened_image(io.BytesIO(content), name=name) as image:
+        return np.asarray(decoded(image, name, "RGB"), dtype=np.uint8)
+
+
+def _dataset(rows: Any, kind: str, given: Sequence[dict[str, Any]]) -> Dataset:
+    known = tuple(row.get("known") for row in given)
+    return Dataset(
+        name="rows",
+        kind=kind,
+        rows=rows,
+        labels=None,
+        label_names=(),
+        ids=tuple(str(row.get("id", number)) for number, row in enumerate(given)),
+        known=known if any(one is not None for one in known) else None,
+    )

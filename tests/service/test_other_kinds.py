@@ -1,0 +1,65 @@
+"""Models of other kinds of rows behind the service."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from running_service import serving
+from scipy import sparse
+
+from lampnet import LaMPClassifier
+
+DRAW = np.random.default_rng(0)
+N = 24
+TRUTH = DRAW.random((N, 3)) < 0.4
+
+
+def test_numbers_words_and_tables_in_one_service(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    vectors = DRAW.normal(size=(N, 5)) + TRUTH[:, :1]
+    words = sparse.csr_matrix((DRAW.random((N, 6)) < 0.5).astype(float))
+    table = pandas.DataFrame({"size": vectors[:, 0], "colour": np.where(TRUTH[:, 1], "red", "blue")})
+    made = {
+        "vectors": (LaMPClassifier(preset="quick", input_kind="vector"), vectors),
+        "words": (LaMPClassifier(preset="quick"), words),
+        "table": (LaMPClassifier(preset="quick"), table),
+    }
+    models = {name: model.fit(X, TRUTH.astype(int)) for name, (model, X) in made.items()}
+    rows = {
+        "vectors": [{"features": row.tolist()} for row in vectors],
+        "words": [{"features": {str(j): 1.0 for j in words[i].indices}} for i in range(N)],
+        "table": [{"size": float(size), "colour": colour} for size, colour in table.to_numpy()],
+    }
+    with serving(*(model.save(tmp_path / name) for name, model in models.items())) as running:
+        for name, model in models.items():
+            if name == "words":  # its columns have no names that a row could say
+                continue
+            found = running.predictions(rows[name], model=name)
+            expected = [[str(label) for label in labels] for labels in model.predict_labels(made[name][1])]
+            assert [one["labels"] for one in found] == expected, name
+        missing = running.predictions([{"colour": "red"}, {"size": None, "colour": "red"}], model="table")
+        assert missing[0]["scores"] == missing[1]["scores"]
+        wrong = running.post("/predict", {"rows": [{"size": [1]}], "model": "table"})
+        assert wrong.status_code == 400
+
+
+def test_pictures_come_as_base64_and_never_as_paths(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pictures = [DRAW.integers(0, 255, size=(16, 16, 3), dtype=np.uint8) for _ in range(N)]
+    model = LaMPClassifier(preset="quick").fit(pictures, TRUTH.astype(int))
+    buffer = io.BytesIO()
+    image.fromarray(pictures[0]).save(buffer, "PNG")
+    text = base64.b64encode(buffer.getvalue()).decode()
+    image.fromarray(pictures[0]).save(tmp_path / "a.png")
+    with serving(model.save(tmp_path / "pictures")) as running:
+        plain, url = running.predictions([{"image": text}, {"image": "data:image/png;base64," + text}])
+        assert plain["scores"] == url["scores"]
+        assert plain["labels"] == [str(label) for label in model.predict_labels(pictures[:1])[0]]
+        for path in (str(tmp_path / "a.png"), "a.png"):
+            refused = running.post("/predict", {"rows": [{"image": path}]})
+            assert refused.status_code == 400
+            assert "not its path" in refused.json()["error"] or "cannot be read" in refused.json()["error"]

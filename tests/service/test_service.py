@@ -1,0 +1,269 @@
+"""The service as its users see it: what it answers, what it refuses, what it survives."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from running_service import Running, model_of, serving, topic_rows
+
+from lampnet import LaMPClassifier
+
+ROWS = [{"text": text} for text in topic_rows(16)[0]]
+
+
+def test_predictions_are_those_of_the_loaded_model(service: Running, topics: Path) -> None:
+    model = LaMPClassifier.load(topics)
+    texts = [row["text"] for row in ROWS]
+    for known in (None, [{"cup": True}] * len(ROWS), [["cup"], *[None] * (len(ROWS) - 1)]):
+        found = service.predictions(ROWS, **({} if known is None else {"known": known}))
+        assert [one["labels"] for one in found] == model.predict_labels(texts, known=known)
+        proba = model.predict_proba(texts, known=known)
+        for row, one in enumerate(found):
+            for label, score in one["scores"].items():
+                assert score == pytest.approx(proba[row, model.classes_.tolist().index(label)], abs=2e-6)
+
+
+def test_known_labels_inside_rows_count_as_beside_them(service: Running) -> None:
+    inside = service.predictions([{"text": "nothing", "known": {"cup": True, "rain": False}}])
+    beside = service.predictions([{"text": "nothing"}], known=[{"cup": True, "rain": False}])
+    assert inside == beside
+    assert inside[0]["scores"]["cup"] == 1.0
+    clash = service.post("/predict", {"rows": [{"text": "a", "known": ["cup"]}], "known": [{"cup": False}]})
+    assert clash.status_code == 400
+    assert "contradicts" in clash.json()["error"]
+
+
+def test_the_k_most_probable_labels(service: Running, topics: Path) -> None:
+    proba = LaMPClassifier.load(topics).predict_proba(["about rain"], known=[{"rome": False}])[0]
+    names = LaMPClassifier.load(topics).classes_
+    (found,) = service.predictions([{"text": "about rain"}], known=[{"rome": False}], top_k=2)
+    ranked = [name for name in names[np.argsort(-proba)] if name != "rome"]
+    assert found["labels"] == ranked[:2] == list(found["scores"])
+
+
+def test_suggestions_and_questions_are_those_of_the_model(service: Running, topics: Path) -> None:
+    model = LaMPClassifier.load(topics)
+    body = {"rows": [{"text": "about a cup"}], "known": [["rain"]]}
+    found = service.post("/suggest", {**body, "most": 2}).json()["suggestions"][0]
+    expected = model.suggest("about a cup", known=["rain"], most=2)
+    assert [one["label"] for one in found] == [one["label"] for one in expected]
+    assert found[0]["known"]["rain"] == pytest.approx(expected[0]["known"]["rain"], abs=1e-3)
+    asked = service.post("/next-question", body).json()["questions"][0]
+    assert asked["label"] == model.next_question("about a cup", known=["rain"])
+
+
+def test_explanations(tmp_path: Path) -> None:
+    with serving(model_of(tmp_path / "fast", preset="fast")) as running:
+        answer = running.post("/explain", {"rows": ROWS[:2], "labels": ["rain"]})
+        assert answer.status_code == 200, answer.text
+        explained = answer.json()["explanations"]
+        assert [one["labels"].count("rain") for one in explained] == [1, 1]
+        assert running.post("/explain", {"rows": ROWS * 2}).status_code == 400
+
+
+def test_what_the_service_tells_of_itself(service: Running, topics: Path) -> None:
+    assert service.get("/health").json() == {"status": "ok", "models": ["topics"]}
+    labels = service.get("/labels").json()
+    assert labels["labels"] == LaMPClassifier.load(topics).classes_.tolist()
+    assert labels["kind"] == "text"
+    assert set(service.get("/openapi.json").json()["paths"]) >= {"/predict", "/suggest", "/next-question", "/explain"}
+    service.predictions(ROWS[:3])
+    counted = service.get("/metrics").text
+    assert 'lampnet_requests_total{path="/predict",status="200"}' in counted
+    assert "lampnet_batch_rows_bucket" in counted
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/predict", {"rows": []}, 400, "at least 1"),
+        ("/predict", {"row": ROWS}, 400, "rows"),
+        ("/predict", {"rows": [{"txt": "a"}]}, 400, "did you mean 'text'"),
+        ("/predict", {"rows": [{"text": 5}]}, 400, "must be a string"),
+        ("/predict", {"rows": [{"text": "a"}, {"smiles": "C"}]}, 400, "one kind"),
+        ("/predict", {"rows": ROWS[:1], "known": [["nope"]]}, 400, "no label 'nope'"),
+        ("/predict", {"rows": ROWS[:1], "known": [[], []]}, 400, "same number"),
+        ("/predict", {"rows": ROWS[:1], "decision": "exmple_f1"}, 400, "did you mean"),
+        ("/predict", {"rows": ROWS[:1], "top_k": 0}, 400, "top_k"),
+        ("/predict", {"rows": ROWS[:1], "model": "other"}, 404, "no model 'other'"),
+        ("/predict", {"rows": [{"text": "a"}] * 65}, 400, "65 rows"),
+        ("/predict", {"rows": [{"text": "x" * 70000}]}, 413, "larger than"),
+        ("/predict", {"rows": [{"image": "/etc/passwd"}]}, 400, "image"),
+        ("/suggest", {"rows": ROWS[:1], "most": -1}, 400, "most"),
+        ("/explain", {"rows": ROWS[:1]}, 400, "has no network"),
+        ("/v2/models/other/infer", {"inputs": []}, 404, "no model 'other'"),
+    ],
+)
+def test_mistakes_are_answered_with_a_sentence(service: Running, path: str, body: Any, status: int, words: str) -> None:
+    answer = service.post(path, body)
+    assert answer.status_code == status, answer.text
+    assert words in answer.json()["error"]
+
+
+def test_bodies_without_a_stated_length_are_limited_too(service: Running) -> None:
+    pieces = (b"x" * 1000 for _ in range(1000))
+    answer = requests.post(service.url + "/predict", data=pieces, timeout=30)
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("body", [b"", b"[", b"\xff\xfe", b"null", b"5", b"[" * 50_000, b'{"rows": [], "rows": []}'])
+def test_what_is_no_request_is_refused(service: Running, body: bytes) -> None:
+    for path in ("/predict", "/v2/models/topics/infer"):
+        answer = requests.post(service.url + path, data=body, timeout=30)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["error"]
+
+
+NAMES = ["rows", "known", "text", "features", "image", "labels", "top_k", "decision", "model", "inputs", "data", "id"]
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["cup", "rome"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
+    max_leaves=12,
+)
+bodies = st.fixed_dictionaries(
+    {"rows": st.lists(st.dictionaries(st.sampled_from(NAMES), values, max_size=3) | values, max_size=3)},
+    optional=dict.fromkeys(("known", "top_k", "decision", "model"), values),
+)
+tensors = st.fixed_dictionaries(
+    {},
+    optional={
+        "name": st.sampled_from(["text", "known"]) | values,
+        "shape": st.lists(st.integers(-1, 3), max_size=3) | values,
+        "datatype": st.sampled_from(["BYTES", "INT8", "FP32"]) | values,
+        "data": values,
+        "parameters": st.dictionaries(st.sampled_from(["binary_data_size"]), values),
+    },
+)
+inferences = st.fixed_dictionaries({"inputs": st.lists(tensors, max_size=3) | values}, optional={"outputs": values})
+
+
+@settings(max_examples=150, deadline=None)
+@given(body=bodies, path=st.sampled_from(["/predict", "/suggest", "/next-question", "/explain"]))
+def test_no_request_makes_the_service_fail(service: Running, body: Any, path: str) -> None:
+    check_answered(service, path, body)
+
+
+@settings(max_examples=150, deadline=None)
+@given(body=inferences)
+def test_no_inference_request_makes_the_service_fail(service: Running, body: Any) -> None:
+    check_answered(service, "/v2/models/topics/infer", body)
+
+
+def check_answered(service: Running, path: str, body: Any) -> None:
+    answer = requests.post(service.url + path, data=json.dumps(body).encode(), timeout=30)
+    assert answer.status_code in (200, 400, 404, 413), (body, answer.text)
+    assert answer.status_code == 200 or answer.json()["error"]
+
+
+def test_many_clients_at_once_get_what_each_would_get_alone(service: Running) -> None:
+    asked = [
+        {"rows": ROWS[i % 9 : i % 9 + 1 + i % 4], **({"known": [["cup"]] * (1 + i % 4)} if i % 3 else {})}
+        for i in range(48)
+    ]
+    alone = [service.predictions(**body) for body in asked]
+    with ThreadPoolExecutor(24) as threads:
+        together = list(threads.map(lambda body: service.predictions(**body), asked))
+    assert together == alone
+
+
+def test_a_token_is_asked_for(topics: Path) -> None:
+    with serving(topics, token="secret") as running:
+        assert running.get("/health").status_code == 200
+        assert running.get("/").status_code == 200
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "secret"}):
+            refused = running.post("/predict", {"rows": ROWS[:1]}, headers=headers)
+            assert refused.status_code == 401
+            assert "token" in refused.json()["error"]
+        allowed = running.post("/predict", {"rows": ROWS[:1]}, headers={"Authorization": "Bearer secret"})
+        assert allowed.status_code == 200
+
+
+def test_foreign_names_of_this_machine_are_refused(service: Running) -> None:
+    assert service.get("/labels", headers={"Host": "rebound.example"}).status_code == 400
+
+
+def test_a_new_model_is_served_without_a_dropped_request(tmp_path: Path) -> None:
+    folder = model_of(tmp_path / "topics")
+    with serving(folder) as running:
+        first = running.get("/labels").json()["version"]
+        stop, failures = threading.Event(), []
+
+        def ask() -> None:
+            while not stop.is_set():
+                answer = running.post("/predict", {"rows": ROWS[:2]})
+                if answer.status_code != 200:
+                    failures.append(answer.text)
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        model_of(folder, seed=1, n=40)
+        while running.get("/labels").json()["version"] == first:
+            assert running.process.poll() is None
+        stop.set()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert (
+            running.predictions(ROWS[:2])[0]["labels"]
+            == LaMPClassifier.load(folder).predict_labels(["report 0 about nothing"])[0]
+        )
+
+
+def test_a_damaged_model_leaves_the_former_one(tmp_path: Path) -> None:
+    folder = model_of(tmp_path / "topics")
+    with serving(folder) as running:
+        before = running.predictions(ROWS[:2])
+        damaged = tmp_path / "model.json"
+        damaged.write_text("{}")
+        damaged.replace(folder / "model.json")
+        running.log.wait_for("cannot be loaded")
+        assert running.predictions(ROWS[:2]) == before
+
+
+def test_a_stopped_service_answers_what_it_has_accepted(topics: Path) -> None:
+    with serving(topics) as running:
+        with ThreadPoolExecutor(1) as thread:
+            body = {"rows": ROWS * 60}
+            pending = thread.submit(running.post, "/predict", body)
+            while "lampnet_batch_rows_count 0.0" in running.get("/metrics").text and not pending.done():
+                pass
+            running.process.send_signal(signal.SIGTERM)
+            answer = pending.result()
+        assert answer.status_code == 200
+        assert running.process.wait(60) in (0, -signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere"], "nowhere"),
+        (["{topics}", "--workers", "0"], "--workers"),
+        (["{topics}", "--port", "70000"], "--port"),
+        (["{topics}", "--max-rows", "0"], "--max-rows"),
+        (["{topics}", "{topics}"], "two models"),
+    ],
+)
+def test_mistakes_at_the_start(topics: Path, arguments: list[str], words: str) -> None:
+    command = [sys.executable, "-m", "lampnet", "serve", *(one.format(topics=topics) for one in arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_open_service_without_a_token_is_warned_of(topics: Path) -> None:
+    with serving(topics, "--host", "0.0.0.0") as running:
+        running.log.wait_for("no token is set")
