@@ -415,7 +415,9 @@ function drawLabels(item: Item): void {
       className: place === state.chosen ? "suggestion chosen" : "suggestion",
       attributes: place === state.chosen ? { "aria-current": "true" } : {},
     }, key, name, proba, bar, element("span", { className: "whys" }, ...one.why), yes, no);
-    line.addEventListener("pointerdown", () => { if (state.chosen !== place) { state.chosen = place; draw(); } });
+    line.addEventListener("click", (event) => { // a button's own click comes first and draws the list anew
+      if (!(event.target as HTMLElement).closest("button") && state.chosen !== place) { state.chosen = place; draw(); }
+    });
     return line;
   }));
   byId("none").hidden = shown.length > 0;

@@ -470,10 +470,12 @@ function drawLabels(item) {
             className: place === state.chosen ? "suggestion chosen" : "suggestion",
             attributes: place === state.chosen ? { "aria-current": "true" } : {},
         }, key, name, proba, bar, element("span", { className: "whys" }, ...one.why), yes, no);
-        line.addEventListener("pointerdown", () => { if (state.chosen !== place) {
-            state.chosen = place;
-            draw();
-        } });
+        line.addEventListener("click", (event) => {
+            if (!event.target.closest("button") && state.chosen !== place) {
+                state.chosen = place;
+                draw();
+            }
+        });
         return line;
     }));
     byId("none").hidden = shown.length > 0;

@@ -1,0 +1,205 @@
+"""The tagging page in a real browser, before a real service."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed")
+pytest.importorskip("uvicorn", reason="the extra serve is not installed")
+sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
+
+from running_service import Running, model_of, serving, topic_rows
+
+from lampnet import LaMPClassifier
+
+HOSTILE = "<img src=x onerror=\"document.title='stolen'\"> </script><script>document.title='stolen'</script>"
+
+
+@pytest.fixture(scope="module")
+def topics(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model_of(tmp_path_factory.mktemp("tagged") / "topics")
+
+
+@pytest.fixture(scope="module")
+def service(topics: Path) -> Iterator[Running]:
+    with serving(topics) as running:
+        yield running
+
+
+@pytest.fixture
+def page(browser: Any, service: Running, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page in a fresh profile; errors on it and requests to anywhere else fail the test."""
+    size = getattr(request, "param", {"width": 1280, "height": 800})
+    context = browser.new_context(viewport=size, accept_downloads=True)
+    opened = context.new_page()
+    errors: list[str] = []
+    opened.on("pageerror", lambda fault: errors.append(str(fault)))
+    own = (service.url, "data:", "blob:")
+    opened.on("request", lambda sent: None if sent.url.startswith(own) else errors.append(sent.url))
+    opened.goto(service.url + "/")
+    opened.wait_for_selector("#model:has-text('labels')")
+    yield opened
+    assert not errors
+    context.close()
+
+
+def start(page: Any, rows: str) -> None:
+    page.fill("#paste", rows)
+    page.click("#take")
+    page.wait_for_selector("#work:not([hidden])")
+    settled(page)
+
+
+def settled(page: Any) -> None:
+    """The suggestions of the last key are there."""
+    page.wait_for_selector("#labels-box:not([aria-busy])")
+
+
+def suggested(page: Any) -> list[str]:
+    found: list[str] = page.locator("#labels .name").all_text_contents()
+    return found
+
+
+def tagged(page: Any) -> list[dict[str, Any]]:
+    with page.expect_download() as download:
+        page.click("#jsonl")
+    return [json.loads(line) for line in Path(download.value.path()).read_text().splitlines()]
+
+
+def test_ten_rows_are_tagged_by_the_keyboard(page: Any, topics: Path) -> None:
+    texts, truth = topic_rows(10)
+    start(page, "\n".join(texts))
+    for labels in truth:
+        wanted = set(labels)
+        while wanted:
+            shown = suggested(page)
+            first = next(number for number, name in enumerate(shown, start=1) if name in wanted)
+            wanted.remove(shown[first - 1])
+            page.keyboard.press(str(first))
+            settled(page)
+        page.keyboard.press("Enter")
+        settled(page)
+    rows = tagged(page)
+    assert [row["text"] for row in rows] == texts
+    assert [row["labels"] for row in rows] == [sorted(labels) for labels in truth]
+    assert all(row["done"] for row in rows)
+    assert page.locator("#count").text_content() == "Row 10 of 10, 10 done"
+
+
+def test_every_click_moves_the_other_suggestions(page: Any, topics: Path) -> None:
+    model = LaMPClassifier.load(topics)
+    start(page, "report about nothing")
+    for known in ({"cup": True}, {"cup": True, "rain": False}):
+        label, value = list(known.items())[-1]
+        page.click(f"button[aria-label='{'accept' if value else 'refuse'} {label}']")
+        settled(page)
+        expected = model.suggest("report about nothing", known=known)
+        assert suggested(page) == [one["label"] for one in expected]
+        percent = page.locator("#labels .proba").all_text_contents()
+        assert percent == [f"{int(one['proba'] * 100 + 0.5)}%" for one in expected]
+    assert "cup" in page.locator("#labels .why.label").first.text_content()
+
+
+def test_refused_undone_and_added_by_name(page: Any) -> None:
+    start(page, "about rome\nabout a cup")
+    first = suggested(page)[0]
+    page.keyboard.press("Shift+Digit1")
+    settled(page)
+    assert page.locator("#known .no").text_content() == f"✗ {first}"
+    page.keyboard.press("u")
+    settled(page)
+    assert page.locator("#known li").count() == 0
+    page.keyboard.press("/")
+    page.keyboard.type("rain")
+    page.keyboard.press("Enter")
+    settled(page)
+    assert page.locator("#known .yes").text_content() == "✓ rain"
+    question = page.locator("#question-label").text_content()
+    page.keyboard.press("y")
+    settled(page)
+    assert f"✓ {question}" in page.locator("#known .yes").all_text_contents()
+    page.keyboard.press("n")
+    settled(page)
+    assert page.locator("#known li").count() == 0
+    page.keyboard.press("p")
+    settled(page)
+    assert page.locator("#known li").count() == 2
+
+
+def test_tags_survive_a_lost_network_and_a_reload(page: Any) -> None:
+    start(page, "about rome\nabout a cup")
+    page.context.set_offline(True)
+    first = suggested(page)[0]
+    page.keyboard.press("1")
+    page.wait_for_selector("#offline:not([hidden])")
+    assert page.locator("#known .yes").text_content() == f"✓ {first}"
+    page.context.set_offline(False)
+    page.click("#retry")
+    page.wait_for_selector("#offline", state="hidden")
+    settled(page)
+    assert first not in suggested(page)
+    page.reload()
+    page.wait_for_selector("#work:not([hidden])")
+    assert page.locator("#known .yes").text_content() == f"✓ {first}"
+
+
+def test_hostile_texts_and_tables(page: Any, tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    body = io.StringIO()
+    writer = csv.writer(body)
+    writer.writerow(["id", "text", "labels"])
+    writer.writerow(["=1+1", HOSTILE + '\nsecond line, "quoted"', "cup|rain|unknown"])
+    table.write_text(body.getvalue())
+    page.set_input_files("#file", table)
+    page.wait_for_selector("#work:not([hidden])")
+    settled(page)
+    assert HOSTILE in page.locator("#row").text_content()
+    assert page.title() == "lampnet: tag rows"
+    assert sorted(page.locator("#known .yes").all_text_contents()) == ["✓ cup", "✓ rain"]
+    with page.expect_download() as download:
+        page.click("#csv")
+    (row,) = csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
+    assert row["id"] == "'=1+1"  # no formula
+    assert row["labels"] == "cup|rain"
+    assert row["text"].startswith(HOSTILE)
+
+
+def test_an_audit_shows_the_label_that_does_not_belong(page: Any) -> None:
+    rows = [{"text": "report 1 about rome", "labels": ["rome", "rain"]}, {"text": "report 2 about rain", "labels": []}]
+    start(page, "\n".join(map(json.dumps, rows)))
+    page.check("#audit")
+    settled(page)
+    assert suggested(page)[0] == "rain"
+    assert page.locator("#labels .why").first.text_content() == "given"
+    page.click("#next")
+    settled(page)
+    assert suggested(page)[0] == "rain"
+    assert page.locator("#labels .why").first.text_content() == "missing?"
+
+
+@pytest.mark.parametrize("page", [{"width": 360, "height": 740}], indirect=True)
+def test_on_a_phone_nothing_is_wider_than_the_screen(page: Any) -> None:
+    start(page, "about rome " + "x" * 500)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_everything_on_the_page_has_a_name(page: Any) -> None:
+    start(page, "about rome")
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, textarea, progress')].filter((one) =>
+            !(one.textContent.trim() || one.getAttribute('aria-label') || (one.labels && one.labels.length)))
+            .map((one) => one.outerHTML)"""
+    )
+    assert unnamed == []
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#help").is_visible()
