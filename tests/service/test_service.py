@@ -149,13 +149,13 @@ tensors = st.fixed_dictionaries(
 inferences = st.fixed_dictionaries({"inputs": st.lists(tensors, max_size=3) | values}, optional={"outputs": values})
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(body=bodies, path=st.sampled_from(["/predict", "/suggest", "/next-question", "/explain"]))
 def test_no_request_makes_the_service_fail(service: Running, body: Any, path: str) -> None:
     check_answered(service, path, body)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(body=inferences)
 def test_no_inference_request_makes_the_service_fail(service: Running, body: Any) -> None:
     check_answered(service, "/v2/models/topics/infer", body)
