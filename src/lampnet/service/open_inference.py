@@ -253,7 +253,7 @@ def _response(name: str, asked: dict[str, Any], made: dict[str, np.ndarray]) -> 
             raise DataError(f"there is no output {str(output)[:60]!r}; expected {' or '.join(OUTPUTS)}")
         array = made[output]
         kind = "BOOL" if array.dtype == bool else "FP32"
-        tensor = {"name": output, "datatype": kind, "shape": list(array.shape)}
+        tensor: dict[str, Any] = {"name": output, "datatype": kind, "shape": list(array.shape)}
         if _parameters(one).get("binary_data", binary_by_default):
             content = np.ascontiguousarray(array, dtype=TYPES[kind]).tobytes()
             contents.append(content)
