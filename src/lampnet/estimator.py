@@ -25,6 +25,7 @@ from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.metrics import METRICS
+from lampnet.evaluation.promises import Promise
 from lampnet.evaluation.rules import Rule, TopK
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
@@ -68,6 +69,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         and arrays of up to 512 columns tables (one node per column; dates count in seconds), wider ones vectors.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
+    decision : str, optional
+        A promise, such as "recall>=0.9" or "precision>=0.8": `predict` then cuts off where it is kept with 90%
+        confidence, instead of where `metric` is best. It may be set after the fit.
     validation_fraction : float, optional
         The share of the rows held out to choose the best epoch and the decisions of a single network. By default
         up to 25,000 rows train a cross-fitted ensemble; of more rows a tenth is held out.
@@ -118,6 +122,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         time_budget: float | str | None = None,
         input_kind: str = "auto",
         metric: str = "example_f1",
+        decision: str | None = None,
         validation_fraction: float | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: Any = 0,
@@ -129,7 +134,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
-        self.validation_fraction, self.settings = validation_fraction, settings
+        self.decision, self.validation_fraction, self.settings = decision, validation_fraction, settings
         self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -203,6 +208,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "training.threads": None if self.n_jobs is None else max(0, int(self.n_jobs)),
         }
         self._check_metric()
+        if self.decision is not None:
+            Promise.read(self.decision)
         changes = {name: value for name, value in given.items() if value is not None}
         if "model.width" in changes and "model.heads" not in changes and int(changes["model.width"]) % 4:
             changes["model.heads"] = 1  # the preset's heads would not divide it
@@ -229,7 +236,11 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _rule(self) -> Rule:
         """How `predict` chooses labels."""
         self._check_metric()
-        return TopK(1) if self.y_form_.single else self.model_.decisions.best[self.metric]
+        if self.decision is None:
+            return TopK(1) if self.y_form_.single else self.model_.decisions.best[self.metric]
+        if self.y_form_.single:
+            raise ConfigError(f"each row has exactly one class, so decision={self.decision!r} has nothing to cut off")
+        return self.model_.promised(self.decision)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits (n, L); for two classes, one per row, the difference (n,)."""
@@ -279,7 +290,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rule, logits = self._rule(), self.model_logits(X)
         states = self._states(known, len(logits))
         proba = self._proba(logits, states)
-        if self.y_form_.single:
+        if self.decision is not None and states is not None:
+            raise ConfigError("a promise holds where nothing is known of the labels; leave out known, or decision")
+        if self.y_form_.single or self.decision is not None:
             return proba, asked.completed(asked.rule(rule).apply(proba), proba)
         return proba, self.model_.decided(self.metric, proba, states, asked)
 

@@ -152,3 +152,19 @@ def test_a_bad_row_far_down_a_large_table_is_named_by_its_line(
     assert "1 rows could not be read and are left out" in capsys.readouterr().err
     with open(out, newline="") as file:
         assert len(list(csv.DictReader(file))) == 3003
+
+
+def test_a_promise_is_a_threshold_and_refused_beside_other_choices(trained: Path, capsys: Capture) -> None:
+    from lampnet.persistence.model_folder import load_model
+
+    cut = load_model(trained / "model").promised("recall>=0.5").value
+    for row in predicted(capsys, trained, "--decision", "recall>=0.5", "--all-scores"):
+        assert set(row["labels"]) == {name for name, p in row["scores"].items() if p >= cut}
+    asked = ("predict", trained / "model", trained / "data" / "test.jsonl", "--decision")
+    for options, complaint in (
+        (("recall>=0.5", "--top-k", 1), "--decision recall>=0.5 chooses the label sets; leave out --top-k"),
+        (("recall=0.5",), "is no promise; write recall>=P or precision>=P"),
+        (("precision>=0.999",), "precision>=0.999 cannot be promised with 90% confidence from 60 held-out rows"),
+    ):
+        assert here(*asked, *options) == 2
+        assert complaint in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -69,3 +71,16 @@ def test_asked_sets_row_by_row(proba: np.ndarray, k: int | None, threshold: floa
 def test_what_makes_no_sense_is_refused(model: LaMPClassifier, asked: dict) -> None:
     with pytest.raises(ConfigError, match="must be a"):
         model.predict(TEXTS[:1], **asked)
+
+
+def test_a_promise_cuts_off_and_may_be_set_after_the_fit(model: LaMPClassifier, tmp_path: Path) -> None:
+    promised = LaMPClassifier.load(model.save(tmp_path / "model")).set_params(decision="recall>=0.7")
+    cut = promised.model_.promised("recall>=0.7").value
+    np.testing.assert_array_equal(promised.predict(TEXTS), promised.predict_proba(TEXTS) >= cut)
+    assert promised.predict_labels(TEXTS[:1], top_k=1) == model.predict_labels(TEXTS[:1], top_k=1)
+    with pytest.raises(ConfigError, match="a promise holds where nothing is known"):
+        promised.predict(TEXTS[:1], known=[["italy"]])
+    with pytest.raises(ConfigError, match=r"recall>=0.999 cannot be promised"):
+        promised.set_params(decision="recall>=0.999").predict(TEXTS)
+    with pytest.raises(ConfigError, match="is no promise"):
+        LaMPClassifier(decision="f1>=0.5").fit(TEXTS, TAGS)

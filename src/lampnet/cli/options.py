@@ -79,7 +79,27 @@ Preset = Annotated[str, typer.Option("--preset", metavar="fast|quick|paper", hel
 Settings = Annotated[
     list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, such as model.width=256.")
 ]
+Decision = Annotated[
+    str | None,
+    typer.Option(
+        "--decision",
+        metavar="recall>=P|precision>=P",
+        help="Cut off where this is promised for new rows, with 90% confidence.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+
+
+def check_decision(decision: str, other: bool) -> None:
+    """Refuse what is no promise, and a promise beside other choices of the label sets."""
+    from lampnet.evaluation.promises import Promise
+
+    promise = Promise.read(decision)
+    if other:
+        raise ConfigError(
+            f"--decision {promise} chooses the label sets; leave out --top-k, --threshold, --at-least-one and "
+            "--known-column"
+        )
 
 
 def log(sentence: str) -> None:

@@ -48,6 +48,7 @@ def command(
     at_least_one: Annotated[
         bool, typer.Option("--at-least-one", help="A row that would get no label gets its most probable one.")
     ] = False,
+    decision: options.Decision = None,
     all_scores: Annotated[bool, typer.Option("--all-scores", help="Write the scores of all labels.")] = False,
     metric: Annotated[
         str, typer.Option("--metric", help="Predict the label sets that are best for this metric.")
@@ -92,6 +93,8 @@ def command(
     if metric not in METRICS:
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
+    if decision is not None:
+        options.check_decision(decision, asked.anything or known_column is not None)
     out = None if out is not None and str(out) == PIPE else out
     form = format_of(form, out)
     if resume:
@@ -102,6 +105,8 @@ def command(
         if out is not None and not source.named and rows != PIPE:
             _check_apart(Path(rows), out)
         fitted = load_model(model, pretrained)
+        if decision is not None:
+            asked = AskedSets(threshold=fitted.promised(decision).value)
         origin = {"model": fitted.metadata["model_sha256"], "input": source.to_json(), "metric": metric}
         origin |= {"precision": precision, "shortlist": shortlist, "split": split}
         origin |= {"choice of label sets": vars(asked), "choice of scores": "all" if all_scores else "some"}

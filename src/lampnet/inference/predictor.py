@@ -26,6 +26,8 @@ from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import Decisions
+from lampnet.evaluation.promises import Promise, Promises
+from lampnet.evaluation.rules import Threshold
 from lampnet.inference.conditional import Conditional, decide
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.logits import logits_of_views, probabilities, with_priors_for_empty_rows
@@ -57,6 +59,7 @@ class FittedModel:
                   At 0 a network may be there all the same, for explanations of its messages
     conditional   predicts where some labels are known; None for a model that cannot take known labels
     calibration   makes the probabilities as often true as they say; None where they are so already
+    promises      thresholds for which recall or precision is promised; None for models of an older lampnet
     """
 
     config: Config
@@ -74,6 +77,7 @@ class FittedModel:
     network_weight: float = 1.0
     conditional: Conditional | None = None
     calibration: Calibration | None = None
+    promises: Promises | None = None
 
     def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
         """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
@@ -120,6 +124,15 @@ class FittedModel:
     def proba_given(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) probabilities of rows with these logits, given what is known of their labels."""
         return self.given_known().proba(logits_nL, states_nL)
+
+    def promised(self, decision: str) -> Threshold:
+        """The threshold that keeps a promise such as "recall>=0.9"."""
+        promise = Promise.read(decision)
+        if self.promises is None:
+            raise ConfigError(
+                f"this model was trained by a lampnet that made no promises; train it again for {promise}"
+            )
+        return self.promises.threshold(promise)
 
     def decided(
         self,

@@ -10,7 +10,6 @@ network and container file systems lack. What a killed process left is removed b
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import re
@@ -29,7 +28,6 @@ from lampnet.base_learners.restore import restore_stack
 from lampnet.config import Config
 from lampnet.encoders import restore_encoder
 from lampnet.errors import LampnetError, ModelFolderError
-from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_ensemble
@@ -41,6 +39,7 @@ from lampnet.persistence.conditional_parts import (
     restore_conditional,
 )
 from lampnet.persistence.model_card import model_card
+from lampnet.persistence.probability_parts import promise_arrays, restore_calibration, restore_promises
 from lampnet.persistence.tensor_file import Entry, arrays_under, encode_arrays, read_arrays, read_header
 from lampnet.runtime.atomic_files import is_temporary, remove_file, replace_files
 from lampnet.runtime.folder_lock import LOCK, claimed
@@ -48,13 +47,11 @@ from lampnet.runtime.limited_json import parse_json
 from lampnet.runtime.regular_files import read_regular
 
 FORMAT = "lampnet-model"
-#: version 4 adds the calibration; models of version 3 have none
+#: version 4 adds the calibration and the promises; models of version 3 have none
 VERSION, READABLE = 4, (3, 4)
 MODEL, CARD = "model.json", "README.md"
 CHECKPOINTS = "checkpoints"
 MAX_JSON = 64_000_000
-#: the largest number in a calibration, whose logits are a few tens at most
-MAX_CALIBRATION = 1e4
 _PARTS = ("config", "label_names", "encoder", "decisions", "network_weight", "metadata", "weights_sha256")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 #: metadata that is made when a model is loaded
@@ -147,6 +144,8 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
         arrays |= conditional_arrays(model.conditional)
     if model.calibration is not None:
         arrays |= {f"calibration.{name}": array for name, array in vars(model.calibration).items()}
+    if model.promises is not None:
+        arrays |= promise_arrays(model.promises)
     arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
     weights = encode_arrays(arrays)
     described = {
@@ -300,7 +299,8 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
         label_priors=priors,
         network_weight=weight,
         conditional=conditional,
-        calibration=_calibration(arrays_under(arrays, "calibration."), len(names)),
+        calibration=restore_calibration(arrays_under(arrays, "calibration."), len(names)),
+        promises=restore_promises(arrays_under(arrays, "promises.")),
     )
 
 
@@ -370,25 +370,6 @@ def _weights(folder: Path, wanted: Mapping[str, Tensor], stored: Mapping[str, np
     if extra:
         raise ModelFolderError(f"{folder} is damaged: the weights {extra[0]!r} belong to no part of this model")
     return weights
-
-
-def _calibration(arrays: Mapping[str, np.ndarray], n_labels: int) -> Calibration | None:
-    if not arrays:
-        return None
-    lacking = [field.name for field in dataclasses.fields(Calibration) if field.name not in arrays]
-    if lacking or len(arrays) > len(dataclasses.fields(Calibration)):
-        raise ModelFolderError("the calibration of this model is damaged: it has other parts than expected")
-    made = Calibration(**arrays)
-    knots, values = made.knots_K, made.values_K
-    curve = knots.ndim == 1 and len(knots) > 1 and knots.shape == values.shape
-    labels = made.slope_L.shape == made.shift_L.shape == (n_labels,)
-    if any(array.dtype != np.float64 for array in arrays.values()) or not curve or not labels:
-        raise ModelFolderError("the calibration of this model is damaged: its arrays have other shapes or types")
-    if max(float(np.abs(array).max()) for array in arrays.values()) > MAX_CALIBRATION:
-        raise ModelFolderError("the calibration of this model is damaged: its numbers are too large")
-    if not (np.diff(knots) > 0).all() or not (np.diff(values) > 0).all() or not (made.slope_L > 0).all():
-        raise ModelFolderError("the calibration of this model is damaged: it does not rise")
-    return made
 
 
 def _graph(config: Config, n_labels: int, arrays: Mapping[str, np.ndarray]) -> sparse.csr_matrix | None:

@@ -21,6 +21,7 @@ from lampnet.evaluation.calibration import Calibration, cross_fit_calibration
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions
 from lampnet.evaluation.gain import Gain, measure_gain
 from lampnet.evaluation.metrics import METRICS, five_metrics
+from lampnet.evaluation.promises import Promises
 from lampnet.evaluation.reliability import reliability
 from lampnet.inference.conditional import Conditional
 from lampnet.inference.logits import probabilities, with_priors_for_empty_rows
@@ -249,6 +250,7 @@ class _Fit:
             network_weight=weight,
             conditional=self._conditional(chosen, weight),
             calibration=chosen.calibration,
+            promises=Promises.of(self.truth, chosen.proba),
         )
         model.metadata = {"data": plan.name, "rows": plan.rows} | self._metadata(model, members, gain)
         if plan.refit is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from scipy import sparse
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
-from lampnet.errors import ModelFolderError
+from lampnet.errors import ConfigError, ModelFolderError
 from lampnet.evaluation.calibration import Calibration
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import MODEL, load_model, save_model
@@ -69,5 +70,32 @@ def test_a_forged_calibration_is_refused(
 ) -> None:
     assert model.calibration is not None
     save_model(replace(model, calibration=replace(model.calibration, **{part: value})), tmp_path / "model")
+    with pytest.raises(ModelFolderError, match=complaint):
+        load_model(tmp_path / "model")
+
+
+def test_promises_are_kept_with_the_model(model: FittedModel, tmp_path: Path) -> None:
+    loaded = load_model(save_model(model, tmp_path / "model"))
+    assert loaded.promised("recall>=0.6") == model.promised("recall>=0.6")
+    with pytest.raises(ConfigError, match=r"made no promises; train it again for recall>=0.6"):
+        replace(model, promises=None).promised("recall>=0.6")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"missed": np.full(122, 1e6)}, "exceed the number of rows"),
+        ({"wrong": np.full(122, -1.0)}, "exceed the number of rows"),
+        ({"labelled": 10**9}, "exceed the number of rows"),
+        ({"grid": np.zeros(122)}, "exceed the number of rows"),
+        ({"answered": np.zeros(3)}, "other shapes"),
+        ({"missed": np.zeros(122, np.float32)}, "other shapes or types"),
+    ],
+)
+def test_forged_promises_are_refused(
+    model: FittedModel, tmp_path: Path, changes: dict[str, Any], complaint: str
+) -> None:
+    assert model.promises is not None
+    save_model(replace(model, promises=replace(model.promises, **changes)), tmp_path / "model")
     with pytest.raises(ModelFolderError, match=complaint):
         load_model(tmp_path / "model")

@@ -1,0 +1,113 @@
+"""Whether promises are kept: two hundred simulated splits of real test rows, and the table of the page.
+
+python benchmarks/promises.py emotions scene      # measure, then write docs/calibration.md
+python benchmarks/promises.py                     # write the page again from the measurements
+python benchmarks/promises.py --check             # fail where the page differs from the measurements
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DOCS = Path(__file__).parent.parent / "docs"
+MEASURED, PAGE = DOCS / "measurements" / "promises.json", DOCS / "calibration.md"
+BEGIN, END = "<!-- promises: written by benchmarks/promises.py -->", "<!-- end of promises -->"
+ASKED = ("recall>=0.8", "recall>=0.9", "precision>=0.6", "precision>=0.8")
+SPLITS = 200
+
+
+def measure(name: str) -> list[dict[str, Any]]:
+    from lampnet.config import Config
+    from lampnet.evaluation.promises import Promise, Promises
+    from lampnet.experiments.material import open_material
+    from lampnet.pipeline.fit import fit
+
+    material = open_material(name)
+    model = fit(material.labelled, Config.preset("quick").updated({"training.threads": 1, "known.method": "none"}))
+    test = material.part("test")
+    truth, proba = test.indicator(), model.proba(test.rows, test.row_edges)
+    whole, random = Promises.of(truth, proba), np.random.default_rng(0)
+    assert model.promises is not None
+    found = []
+    for text in ASKED:
+        promise = Promise.read(text)
+        kept = kept_elsewhere = asked = asked_elsewhere = 0
+        for _ in range(SPLITS):
+            drawn = random.integers(len(test), size=len(test))
+            value = Promises.of(truth[drawn], proba[drawn]).least_or_most(promise)
+            asked += value is not None
+            kept += value is not None and reached(whole, promise.measure, value) >= promise.least
+            order = random.permutation(len(test))
+            here, there = order[: len(order) // 2], order[len(order) // 2 :]
+            value = Promises.of(truth[here], proba[here]).least_or_most(promise)
+            asked_elsewhere += value is not None
+            other = Promises.of(truth[there], proba[there])
+            kept_elsewhere += value is not None and reached(other, promise.measure, value) >= promise.least
+        own = model.promises.least_or_most(promise)
+        found.append(
+            {
+                "promise": text,
+                "rows": len(test),
+                "splits": SPLITS,
+                "promised": asked,
+                "kept": kept,
+                "promised_on_halves": asked_elsewhere,
+                "kept_on_other_halves": kept_elsewhere,
+                "threshold": None if own is None else round(own, 4),
+                "test": None if own is None else round(reached(whole, promise.measure, own), 4),
+            }
+        )
+    return found
+
+
+def reached(promises: Any, measure: str, value: float) -> float:
+    """The mean recall or precision of these rows at a threshold of the grid."""
+    at = int(np.searchsorted(promises.grid, value))
+    loss, count = (
+        (promises.missed, promises.labelled) if measure == "recall" else (promises.wrong, promises.answered[at])
+    )
+    return 1 - float(loss[at] / max(1, count))
+
+
+def table(measured: dict[str, Any]) -> str:
+    lines = ["| data | promise | test rows | kept | on other rows | own threshold | test rows measure |"]
+    lines.append("|---|---|--:|--:|--:|--:|--:|")
+    for name, found in sorted(measured.items()):
+        for one in found:
+            kept = _share(one["kept"], one["promised"])
+            elsewhere = _share(one["kept_on_other_halves"], one["promised_on_halves"])
+            own = (
+                "cannot be promised | –" if one["threshold"] is None else f"{one['threshold']:.3f} | {one['test']:.3f}"
+            )
+            lines.append(f"| {name} | {one['promise']} | {one['rows']} | {kept} | {elsewhere} | {own} |")
+    return "\n".join(lines)
+
+
+def _share(kept: int, promised: int) -> str:
+    return f"{kept} of {promised}" if promised else "never promised"
+
+
+def page(measured: dict[str, Any]) -> str:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
+
+
+def main(arguments: list[str]) -> None:
+    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    if arguments == ["--check"]:
+        if page(measured) != PAGE.read_text(encoding="utf-8"):
+            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/promises.py")
+        return
+    for name in arguments:
+        measured[name] = measure(name)
+        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(page(measured), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
