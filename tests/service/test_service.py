@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import requests
 from hypothesis import given, settings
@@ -45,12 +44,13 @@ def test_known_labels_inside_rows_count_as_beside_them(service: Running) -> None
     assert "contradicts" in clash.json()["error"]
 
 
-def test_the_k_most_probable_labels(service: Running, topics: Path) -> None:
-    proba = LaMPClassifier.load(topics).predict_proba(["about rain"], known=[{"rome": False}])[0]
-    names = LaMPClassifier.load(topics).classes_
-    (found,) = service.predictions([{"text": "about rain"}], known=[{"rome": False}], top_k=2)
-    ranked = [name for name in names[np.argsort(-proba)] if name != "rome"]
-    assert found["labels"] == ranked[:2] == list(found["scores"])
+def test_label_sets_as_asked_for(service: Running, topics: Path) -> None:
+    model = LaMPClassifier.load(topics)
+    texts = [row["text"] for row in ROWS]
+    for asked in ({"top_k": 2}, {"threshold": 0.9}, {"threshold": 0.9, "at_least_one": True}):
+        for known in (None, [{"rome": False}] * len(ROWS)):
+            found = service.predictions(ROWS, **asked, **({} if known is None else {"known": known}))
+            assert [one["labels"] for one in found] == model.predict_labels(texts, known=known, **asked)
 
 
 def test_suggestions_and_questions_are_those_of_the_model(service: Running, topics: Path) -> None:
@@ -97,6 +97,7 @@ def test_what_the_service_tells_of_itself(service: Running, topics: Path) -> Non
         ("/predict", {"rows": ROWS[:1], "known": [[], []]}, 400, "same number"),
         ("/predict", {"rows": ROWS[:1], "decision": "exmple_f1"}, 400, "did you mean"),
         ("/predict", {"rows": ROWS[:1], "top_k": 0}, 400, "top_k"),
+        ("/predict", {"rows": ROWS[:1], "threshold": 1.5}, 400, "threshold"),
         ("/predict", {"rows": ROWS[:1], "model": "other"}, 404, "no model 'other'"),
         ("/predict", {"rows": [{"text": "a"}] * 65}, 400, "65 rows"),
         ("/predict", {"rows": [{"text": "x" * 70000}]}, 413, "larger than"),

@@ -70,15 +70,20 @@ def format_of(asked: str | None, out: Path | None) -> str:
     return asked
 
 
-def json_lines(chunk: PredictedChunk, all_scores: bool) -> Iterator[str]:
-    """One line per row."""
+def json_rows(chunk: PredictedChunk, all_scores: bool = False) -> Iterator[dict[str, Any]]:
+    """For each row {"id", "labels", "scores"}: scores of its labels and the next five, or of all labels."""
     names, proba = chunk.names, chunk.proba
     for row, (name, taken, ranked) in enumerate(chunk.ranked()):
         others = [label for label in ranked[: len(taken) + NEXT_LABELS] if not chunk.chosen[row, label]][:NEXT_LABELS]
         shown = ranked if all_scores else (*taken, *others)
         scores = {names[label]: round(float(proba[row, label]), DIGITS) for label in shown}
-        line = {"id": name, "labels": [names[label] for label in taken], "scores": scores}
-        yield json.dumps(line, ensure_ascii=False) + "\n"
+        yield {"id": name, "labels": [names[label] for label in taken], "scores": scores}
+
+
+def json_lines(chunk: PredictedChunk, all_scores: bool) -> Iterator[str]:
+    """One line per row."""
+    for row in json_rows(chunk, all_scores):
+        yield json.dumps(row, ensure_ascii=False) + "\n"
 
 
 class JsonLines:

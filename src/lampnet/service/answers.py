@@ -9,13 +9,12 @@ import numpy as np
 from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import States
 from lampnet.errors import ConfigError, DataError, did_you_mean
+from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference import labelling
 from lampnet.inference.logits import probabilities
 from lampnet.inference.predictor import FittedModel
-
-#: labels beside the predicted ones whose scores are given
-NEXT_LABELS = 5
+from lampnet.persistence.prediction_formats import PredictedChunk, json_rows
 
 
 def check_decision(decision: str) -> str:
@@ -26,26 +25,13 @@ def check_decision(decision: str) -> str:
 
 
 def predictions(
-    model: FittedModel, data: Dataset, logits: np.ndarray, states: States | None, decision: str, top_k: int | None
+    model: FittedModel, data: Dataset, logits: np.ndarray, states: States | None, decision: str, asked: AskedSets
 ) -> list[dict[str, Any]]:
-    """For each row {"id", "labels", "scores"}; by `top_k` the k most probable labels, known false ones left out."""
+    """For each row {"id", "labels", "scores"}, as `lampnet predict` writes them."""
     proba = probabilities(logits) if states is None else model.proba_given(logits, states)
-    chosen = model.decided(decision, proba, states) if top_k is None else None
-    order = np.argsort(-proba, axis=1, kind="stable")
+    chosen = model.decided(decision, proba, states, asked)
     ids = data.ids or tuple(map(str, range(len(data))))
-    answers = []
-    for row, name in enumerate(ids):
-        ranked = [int(label) for label in order[row] if states is None or states[row, label] >= 0]
-        if chosen is None:
-            taken, shown = ranked[:top_k], ranked[:top_k]
-        else:
-            taken = [label for label in ranked if chosen[row, label]]
-            others = [label for label in ranked[: len(taken) + NEXT_LABELS] if not chosen[row, label]]
-            shown = [*taken, *others[:NEXT_LABELS]]
-        names = model.label_names
-        scores = {names[label]: round(float(proba[row, label]), 6) for label in shown}
-        answers.append({"id": name, "labels": [names[label] for label in taken], "scores": scores})
-    return answers
+    return list(json_rows(PredictedChunk(ids, model.label_names, proba, chosen)))
 
 
 def suggestions(model: FittedModel, logits: np.ndarray, states: States, most: int) -> list[list[dict[str, Any]]]:

@@ -25,6 +25,7 @@ from lampnet import __version__
 from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import States
 from lampnet.errors import DataError, LampnetError, did_you_mean
+from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.explain.explain_rows import explain
 from lampnet.inference.predictor import FittedModel
 from lampnet.runtime.limited_json import parse_json
@@ -55,7 +56,9 @@ class RowsRequest(BaseModel):
 class PredictRequest(RowsRequest):
     """Which labels rows have."""
 
-    top_k: int | None = Field(None, ge=1, description="Give the k most probable labels instead of deciding.")
+    top_k: int | None = Field(None, description="Exactly so many labels per row; at most so many with a threshold.")
+    threshold: float | None = Field(None, description="Labels at least this probable.")
+    at_least_one: bool = Field(False, description="A row without a label gets its most probable one.")
     decision: str = Field("example_f1", description="The metric whose best rule decides.")
 
 
@@ -208,9 +211,10 @@ def _add_routes(app: FastAPI, service: Service) -> None:
 
     async def predict(asked: PredictRequest) -> dict[str, Any]:
         decision = answers.check_decision(asked.decision)
+        sets = AskedSets(top_k=asked.top_k, threshold=asked.threshold, at_least_one=asked.at_least_one)
 
         def finish(model: FittedModel, data: Dataset, states: States | None, logits: Any) -> Any:
-            return answers.predictions(model, data, logits, states, decision, asked.top_k)
+            return answers.predictions(model, data, logits, states, decision, sets)
 
         return await ask(asked, finish, "predictions")
 
