@@ -20,7 +20,7 @@ from lampnet.errors import ConfigError, did_you_mean
 
 BASE_LEARNERS = ("linear", "knn", "forest")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
-BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset"), BASE_LEARNERS)
+BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset", "parts"), BASE_LEARNERS)
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 
 

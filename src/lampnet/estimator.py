@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
-from lampnet.data.from_arrays import as_dataset, row_count, row_numbers
+from lampnet.data.from_arrays import is_frame, row_count, row_numbers
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
+from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence
+from lampnet.data.parts import PartRows
 from lampnet.data.splits import VALIDATION_FRACTION, Splits
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
@@ -64,9 +66,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     time_budget : float or str, optional
         Seconds, or text such as "10m", that the whole fit may take.
     input_kind : str
-        wordset, text, vector, columns, dna, molecule, image; "auto" recognises all but SMILES: sparse matrices are
-        word sets, lists of strings texts (or DNA windows or picture files), lists of arrays pictures, DataFrames
+        wordset, text, vector, columns, dna, molecule, image, parts; "auto" recognises all but SMILES: sparse matrices
+        are word sets, lists of strings texts (or DNA windows or picture files), lists of arrays pictures, DataFrames
         and arrays of up to 512 columns tables (one node per column; dates count in seconds), wider ones vectors.
+        A DataFrame or dict of columns with a text, a list or a picture among other columns has rows of several
+        `parts`, each encoded in its own way; docs/inputs.md has the rule that tells texts from categories.
+    columns : dict, optional
+        What columns are for, role -> column or columns: text, number, category, date, smiles, dna, image, vector,
+        words. Columns that are not named are guessed, and `verbose` states it.
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     decision : str, optional
@@ -121,6 +128,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         learning_rate: float | None = None,
         time_budget: float | str | None = None,
         input_kind: str = "auto",
+        columns: Mapping[str, Any] | None = None,
         metric: str = "example_f1",
         decision: str | None = None,
         validation_fraction: float | None = None,
@@ -134,6 +142,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
+        self.columns = columns
         self.decision, self.validation_fraction, self.settings = decision, validation_fraction, settings
         self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
@@ -175,14 +184,30 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _labelled(self, X: Any, y: Any) -> tuple[LaMPClassifier, Dataset, Targets]:
         """A copy that has seen the features of X, the labelled rows, and their labels as they came."""
-        kind = kind_of(X, self.input_kind)
+        kind, roles = self._kind_and_roles(X)
         seen = copy(self)  # a fit that fails leaves what was learned before as it was
         keep_features(seen)
         X = checked(seen, X, kind, reset=True)
         targets = read_targets(y, row_count(X))
         if row_count(X) < 2:
             raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
-        return seen, as_dataset(X, kind, labels=targets.labels, label_names=targets.names), targets
+        return seen, as_dataset(X, kind, labels=targets.labels, label_names=targets.names, roles=roles), targets
+
+    def _kind_and_roles(self, X: Any) -> tuple[str, Roles]:
+        """The input kind of X and, of named columns, what each is for."""
+        kind = kind_of(X, self.input_kind) if self.columns is None else "parts"
+        if kind != "parts" and not is_frame(X):
+            return kind, ()
+        if self.columns is not None and self.input_kind not in ("auto", "parts"):
+            raise DataError(f"columns came with input_kind={self.input_kind!r}; leave one of them out")
+        if isinstance(X, PartRows):
+            return kind, X.roles
+        if not (is_frame(X) or isinstance(X, Mapping) or (isinstance(X, np.ndarray) and X.ndim == 2)):
+            raise DataError(f"rows of several parts are a DataFrame or a dict of columns; {type(X).__name__} came")
+        roles = roles_of_columns(X, self.columns)
+        if kind in ("parts", "columns"):
+            self._log(f"columns: {roles_sentence(roles)}")
+        return kind, roles
 
     def _keep(self, model: FittedModel, classes: np.ndarray, form: Form, epochs: int) -> None:
         self.model_, self.classes_, self.y_form_, self.n_iter_ = model, classes, form, epochs
@@ -457,7 +482,12 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.y_form_.single:
             raise DataError("each row of this model has exactly one class, so there is no further label to suggest")
         rows = x[None, :] if isinstance(x, np.ndarray) and x.ndim == 1 else x
-        rows = rows if sparse.issparse(rows) or hasattr(rows, "iloc") or isinstance(rows, np.ndarray) else [rows]
+        if isinstance(x, Mapping) and self.model_.encoder.kind == "parts":
+            rows = {name: [value] for name, value in x.items()}
+        listed = isinstance(rows, Mapping)
+        rows = (
+            rows if listed or sparse.issparse(rows) or hasattr(rows, "iloc") or isinstance(rows, np.ndarray) else [rows]
+        )
         logits = self.model_logits(rows)
         if len(logits) != 1:
             raise DataError(f"{len(logits)} rows came; give one row at a time")

@@ -67,6 +67,13 @@ def pictures() -> list[np.ndarray]:
     return [DRAW.integers(100 * FIRST[row], 220, size=(8, 8 + row % 3, 3), dtype=np.uint8) for row in range(N)]
 
 
+def parts() -> Any:
+    pandas = pytest.importorskip("pandas")
+    return pandas.DataFrame(
+        {"text": texts(), "molecule": molecules(), "first": FIRST, "row": [str(r) for r in range(N)]}
+    )
+
+
 def small_transformer(folder: Path) -> str:
     """A transformer of one narrow layer behind the tokenizer of MiniLM, as a folder."""
     transformers = pytest.importorskip("transformers", reason="the extra lampnet[pretrained] is not installed")
@@ -87,6 +94,7 @@ KINDS: dict[str, tuple[Callable[[], Any], str]] = {
     "molecules": (molecules, "molecule"),
     "images": (pictures, "image"),
     "pretrained text": (texts, "text"),
+    "parts": (parts, "parts"),
 }
 
 

@@ -10,6 +10,7 @@ columns     `Table`: every column is a node; missing values and categories allow
 dna         uint8 array (n, W): A, C, G, T, N as 0..4
 molecule    sequence of n SMILES strings
 image       sequence of n items, each a uint8 array (H, W) or (H, W, 3) or a file path
+parts       `lampnet.data.parts.PartRows`: several of the above in each row
 ==========  =====================================================================
 """
 
@@ -28,7 +29,7 @@ from lampnet.errors import DataError
 
 #: what a data set has one of for each row, where it has it at all
 BY_ROW = ("ids", "groups", "row_edges", "known")
-KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image")
+KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image", "parts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,9 +115,13 @@ class Dataset:
         def pick(values: Any) -> Any:
             return None if values is None else tuple(values[i] for i in index)
 
-        rows = [self.rows[i] for i in index] if isinstance(self.rows, (list, tuple)) else self.rows[index]
         labels = None if self.labels is None else self.labels[index]
-        return replace(self, rows=rows, labels=labels, **{name: pick(getattr(self, name)) for name in BY_ROW})
+        return replace(
+            self,
+            rows=rows_taken(self.rows, index),
+            labels=labels,
+            **{name: pick(getattr(self, name)) for name in BY_ROW},
+        )
 
     @classmethod
     def joined(cls, parts: Sequence[Dataset]) -> Dataset:
@@ -132,7 +137,7 @@ class Dataset:
             values = [getattr(part, name) for part in parts]
             return None if any(value is None for value in values) else tuple(chain.from_iterable(values))
 
-        rows = _rows_joined([part.rows for part in parts])
+        rows = rows_joined([part.rows for part in parts])
         labels = None if first.labels is None else sparse.csr_matrix(sparse.vstack([part.labels for part in parts]))
         by_row = {name: chained(name) for name in BY_ROW}
         return replace(first, rows=rows, labels=labels, **by_row)
@@ -144,8 +149,16 @@ class Dataset:
         return np.asarray(self.labels.toarray(), dtype=np.float32)
 
 
-def _rows_joined(rows: Sequence[Any]) -> Any:
+def rows_taken(rows: Any, index: np.ndarray) -> Any:
+    """The rows of one kind with these numbers, in this order."""
+    return [rows[i] for i in index] if isinstance(rows, (list, tuple)) else rows[index]
+
+
+def rows_joined(rows: Sequence[Any]) -> Any:
+    """Rows of one kind, one below the other."""
     first = rows[0]
+    if hasattr(first, "joined"):
+        return first.joined(rows)
     if isinstance(first, Table):
         return replace(first, values=np.concatenate([part.values for part in rows]))
     if sparse.issparse(first):

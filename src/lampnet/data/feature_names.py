@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -9,12 +10,15 @@ import numpy as np
 from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
 
 from lampnet.data.dataset import Dataset, Table
-from lampnet.data.from_arrays import as_dataset, column_names, holds_words, in_seconds, is_frame
+from lampnet.data.from_arrays import column_names, holds_words, in_seconds, is_frame
+from lampnet.data.named_columns import as_dataset, columns_of, part_rows
+from lampnet.data.parts import PartRows
+from lampnet.data.schema import align_parts
 from lampnet.errors import DataError
 from lampnet.runtime.warning_filters import WARNING_FILTERS
 
 #: kinds of rows that have a fixed number of features
-FEATURED = ("wordset", "vector", "columns")
+FEATURED = ("wordset", "vector", "columns", "parts")
 NAMES = ("n_features_in_", "feature_names_in_")
 
 
@@ -28,6 +32,11 @@ def keep_features(estimator: Any, seen: Any = None) -> None:
 
 def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
     """scikit-learn's own checks for numbers; names and widths remembered (`reset`) or compared."""
+    if kind == "parts" and isinstance(X, Mapping):
+        if reset:
+            estimator.n_features_in_ = len(X)
+            estimator.feature_names_in_ = np.array(list(map(str, X)), dtype=object)
+        return X
     if kind not in FEATURED:
         return X
     if isinstance(X, Table):
@@ -37,7 +46,7 @@ def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
         return X
     if is_frame(X):
         column_names(X)
-    if is_frame(X) or (kind == "columns" and holds_words(X)):
+    if is_frame(X) or kind == "parts" or (kind == "columns" and holds_words(X)):
         _check_feature_names(estimator, X, reset=reset)
         _check_n_features(estimator, X, reset=reset)
         return X
@@ -53,6 +62,8 @@ def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
 def rows_for(estimator: Any, X: Any) -> Dataset:
     """X as rows for the fitted model; a table's columns by position, because their names have been compared."""
     encoder = estimator.model_.encoder
+    if encoder.kind == "parts":
+        return _parts_for(estimator, X, encoder)
     data = as_dataset(checked(estimator, X, encoder.kind, reset=False), encoder.kind)
     if encoder.kind != "columns" or (isinstance(X, Table) and hasattr(estimator, "feature_names_in_")):
         return data  # a Table's columns are found by name, in any order
@@ -60,3 +71,18 @@ def rows_for(estimator: Any, X: Any) -> Dataset:
         raise DataError(f"X has {len(data.rows.names)} columns, the model was fitted with {len(encoder.feature_names)}")
     # Where one side has no names, or numbers for names, scikit-learn has warned.
     return replace(data, rows=replace(data.rows, names=encoder.feature_names))
+
+
+def _parts_for(estimator: Any, X: Any, encoder: Any) -> Dataset:
+    """Columns as the parts of the fitted model, whose roles are not guessed again."""
+    if isinstance(X, PartRows):
+        rows = X
+    elif is_frame(X) or isinstance(X, Mapping) or (isinstance(X, np.ndarray) and X.ndim == 2):
+        columns = columns_of(checked(estimator, X, encoder.kind, reset=False))
+        if not isinstance(X, Mapping):  # by position: the names have been compared, where there are any
+            columns = dict(zip((name for name, _ in encoder.roles), columns.values(), strict=False))
+        rows = part_rows(columns, encoder.roles)
+    else:
+        raise DataError(f"{type(X).__name__} came to a model of rows with several columns; give a DataFrame or a dict")
+    rows = align_parts(encoder.no_rows(), rows, "X")
+    return Dataset(name="X", kind="parts", rows=rows, labels=None, label_names=())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.dataset import Dataset, Table
+from lampnet.data.column_content import date_seconds
+from lampnet.data.dataset import Table
 from lampnet.data.names import half_a_character, repeated, unwritable, utf8
 from lampnet.errors import DataError
 
@@ -50,15 +52,17 @@ def table_of(X: Any, names: tuple[str, ...] | None = None) -> Table:
     categories: dict[int, tuple[str, ...]] = {}
     for number in range(X.shape[1]):
         column = X.iloc[:, number] if is_frame(X) else X[:, number]
-        values[:, number], words = _column(column)
+        values[:, number], words = column_values(column)
         if words is not None:
             categories[number] = words
     return Table(values=values, names=names or tuple(f"c{i}" for i in range(X.shape[1])), categories=categories)
 
 
 def row_count(X: Any) -> int:
-    """Rows of X; sparse matrices refuse len()."""
+    """Rows of X; sparse matrices refuse len(), and a dict of columns has as many rows as values in a column."""
     refuse_one(X)
+    if isinstance(X, Mapping):
+        return max((len(column) for column in X.values() if hasattr(column, "__len__")), default=0)
     return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
 
 
@@ -78,12 +82,6 @@ def row_numbers(rows: Any, n: int) -> list[int] | None:
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
         raise DataError(f"rows={rows!r} are no row numbers; give whole numbers from 0 to {n - 1}, or a mask")
     return [int(row) for row in given]
-
-
-def as_dataset(X: Any, kind: str, name: str = "X", labels: Any = None, label_names: tuple[str, ...] = ()) -> Dataset:
-    """X and, where given, its labels as a `Dataset`."""
-    rows, names = rows_of(X, kind)
-    return Dataset(name=name, kind=kind, rows=rows, labels=labels, label_names=label_names, feature_names=names)
 
 
 def is_frame(X: Any) -> bool:
@@ -188,28 +186,53 @@ def _number(cell: Any) -> float:
     return float(cell)
 
 
-def _column(column: Any) -> tuple[np.ndarray, tuple[str, ...] | None]:
-    """One column, a pandas Series or an object array: its numbers (n,), NaN where missing; its words, if any."""
-    kind = getattr(column.dtype, "kind", "O")
-    if kind in "biuf":
-        return column.to_numpy(dtype=np.float64, na_value=np.nan), None
-    if kind in "mM":
-        if kind == "M" and column.dt.tz is not None:
-            column = column.dt.tz_convert(None)
-        return in_seconds(column.to_numpy()), None
+def column_values(column: Any, as_words: bool = False) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """One column (a pandas Series, an array or a list): its numbers (n,), NaN where missing; its words, if any.
+
+    Dates and durations count in seconds, ISO dates written as text too. With `as_words`, numbers stand for words.
+    """
+    dtype = getattr(column, "dtype", np.dtype(object))
+    kind = getattr(dtype, "kind", "O")
     if kind == "c":
         raise DataError("Complex data not supported: X must hold real numbers")
-    cells = column.tolist()
+    if kind in "biuf" and not as_words:
+        return _plain_numbers(column), None
+    if kind in "mM" and not as_words:
+        if kind == "M" and getattr(getattr(column, "dt", None), "tz", None) is not None:
+            column = column.dt.tz_convert(None)
+        return in_seconds(np.asarray(column)), None
+    cells = column.tolist() if hasattr(column, "tolist") else list(column)
     values = np.full(len(cells), np.nan)
     known = [row for row, cell in enumerate(cells) if not is_missing(cell)]
-    if not hasattr(column.dtype, "categories") and not any(isinstance(cells[row], str) for row in known):
-        try:
-            values[known] = [_number(cells[row]) for row in known]
+    if not as_words and not hasattr(dtype, "categories"):
+        numbers = _numbers_in([cells[row] for row in known])
+        if numbers is not None:
+            values[known] = numbers
             return values, None
-        except (TypeError, ValueError):
-            pass
-    words = {row: str(cells[row]) for row in known}
+    words = {row: _word(cells[row]) for row in known}
     names = tuple(sorted(set(words.values())))
     code = {word: i for i, word in enumerate(names)}
     values[known] = [code[words[row]] for row in known]
     return values, names
+
+
+def _plain_numbers(column: Any) -> np.ndarray:
+    if hasattr(column, "to_numpy"):
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(column, dtype=np.float64)
+
+
+def _numbers_in(cells: list[Any]) -> list[float] | None:
+    """Numbers and dates as numbers; None where a cell is neither."""
+    if any(isinstance(cell, str) for cell in cells):
+        dates = [date_seconds(cell.strip()) if isinstance(cell, str) else None for cell in cells]
+        return None if None in dates else [seconds for seconds in dates if seconds is not None]
+    try:
+        return [_number(cell) for cell in cells]
+    except (TypeError, ValueError):
+        return None
+
+
+def _word(cell: Any) -> str:
+    """A cell as a category: 3.0 and 3 are the same."""
+    return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import KINDS, Table
-from lampnet.data.from_arrays import column_names, is_frame, is_missing, rectangular, refuse_one
+from lampnet.data.from_arrays import holds_words, is_frame, is_missing, rectangular, refuse_one
+from lampnet.data.named_columns import columns_of, kind_of_roles, roles_of_columns
 from lampnet.errors import DataError, did_you_mean
 
 _DNA = re.compile(r"[ACGTNacgtn]{8,}")
@@ -40,12 +42,8 @@ def kind_of(X: Any, input_kind: str = "auto") -> str:
         return "wordset"
     if isinstance(X, Table):
         return "columns"
-    if is_frame(X):
-        column_names(X)
-        texts = any(_is_text(X.iloc[:, number]) for number in range(X.shape[1]))
-        if X.shape[1] == 1 and texts:
-            return "text"
-        return "columns" if texts or X.shape[1] <= MOST_COLUMNS else "vector"
+    if is_frame(X) or isinstance(X, Mapping):
+        return _kind_of_columns(X)
     if _may_be_strings(X):
         flat = X.ravel() if isinstance(X, np.ndarray) else X
         sample = list(islice((value for value in flat if not is_missing(value)), _LOOK))
@@ -53,6 +51,8 @@ def kind_of(X: Any, input_kind: str = "auto") -> str:
             return _kind_of_strings([value for value in sample if isinstance(value, str)])
     if isinstance(X, (list, tuple)) and len(X) and all(_is_picture(row) for row in X[:_LOOK]):
         return "image"
+    if holds_words(X):
+        return _kind_of_columns(X)
     array = rectangular(X)
     if array.ndim in (3, 4):
         return "image"
@@ -83,8 +83,14 @@ def _is_picture(row: Any) -> bool:
     return isinstance(row, Path) or (isinstance(row, np.ndarray) and row.ndim in (2, 3))
 
 
-def _is_text(column: Any) -> bool:
-    if getattr(column.dtype, "kind", "O") in "biufcmM":
-        return False
-    # An object column may hold numbers all the same.
+def _kind_of_columns(X: Any) -> str:
+    roles = roles_of_columns(X)
+    if len(roles) == 1 and roles[0][1] in ("text", "category") and _has_strings(columns_of(X)[roles[0][0]]):
+        return "text"  # a column of strings alone is text, however often it repeats itself
+    kind = kind_of_roles(roles)
+    only_numbers = all(role in ("number", "date") for _, role in roles)
+    return "vector" if kind == "columns" and only_numbers and len(roles) > MOST_COLUMNS else kind
+
+
+def _has_strings(column: Any) -> bool:
     return any(isinstance(value, str) for value in column)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
+from lampnet.data.parts import Part, PartRows
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, did_you_mean
 
@@ -76,6 +77,8 @@ def align_labels(data: Dataset, label_names: tuple[str, ...], part: str = "") ->
 
 
 def _align_features(train: Dataset, other: Dataset, part: str, may_share_none: bool) -> Dataset:
+    if train.kind == "parts":
+        return replace(other, rows=align_parts(train.rows, other.rows, part))
     if train.kind == "columns":
         return replace(other, rows=_align_table(train.rows, other.rows, part), feature_names=train.feature_names)
     if train.kind not in ("wordset", "vector"):
@@ -101,6 +104,31 @@ def _align_features(train: Dataset, other: Dataset, part: str, may_share_none: b
     rows = sparse.csr_matrix((moved.data[kept], (moved.row[kept], columns[moved.col[kept]])), shape=shape)
     dense: Any = rows.toarray() if train.kind == "vector" else rows
     return replace(other, rows=dense, feature_names=train.feature_names)
+
+
+def align_parts(train: PartRows, other: PartRows, part: str) -> PartRows:
+    """The parts of the training rows, in their order, each with the features of its training rows."""
+    there = {one.name: one for one in other.parts}
+    aligned = []
+    for ours in train.parts:
+        theirs = there.get(ours.name)
+        if theirs is None and ours.kind == "columns":  # rows that have no plain column at all: all values are missing
+            columns = Table(values=np.full((len(other), len(ours.rows.names)), np.nan), names=ours.rows.names)
+            theirs = Part(name="", kind="columns", rows=replace(columns, categories=ours.rows.categories))
+        if theirs is None or theirs.kind != ours.kind:
+            raise DataError(
+                f"{part}: the rows lack {ours.called()} ({ours.kind}) of the training part; "
+                f"they have {', '.join(repr(name or 'numbers and categories') for name in there)[:300]}"
+            )
+        as_rows = [
+            Dataset(
+                name=part, kind=one.kind, rows=one.rows, labels=None, label_names=(), feature_names=one.feature_names
+            )
+            for one in (ours, theirs)
+        ]
+        matched = _align_features(as_rows[0], as_rows[1], part, may_share_none=True)
+        aligned.append(replace(theirs, rows=matched.rows, feature_names=ours.feature_names))
+    return PartRows(tuple(aligned), train.roles)
 
 
 def _align_table(train: Table, other: Table, part: str) -> Table:

@@ -23,6 +23,7 @@ _HOME = {
     "dna": ("dna", "DnaEncoder"),
     "molecule": ("molecule", "MoleculeEncoder"),
     "image": ("image", "ImageEncoder"),
+    "parts": ("parts", "PartsEncoder"),
 }
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,21 @@ class ColumnsEncoder(Encoder):
             names.extend(f"{self.feature_names[column]}={category}" for category in known)
         return [names[i] for i in encoded.nodes.ids_of(row)]
 
+    def node_values(self, encoded: EncodedRows, row: int, dates: Collection[str] = ()) -> list[str]:
+        """The columns of one row with their values: `year = 1999`, `country = US`, `size (missing)`.
+
+        dates  the columns whose numbers are seconds since 1970
+        """
+        values, ids = (array[row] for array in encoded.parsed)
+        columns, names = len(self.feature_names), self.node_names(encoded, row)
+        for column, name in enumerate(self.feature_names):
+            if ids[column] == column:
+                number = float(values[column] * self.spread[column] + self.mean[column])
+                names[column] = f"{name} = {_day(number) if name in dates else f'{number:.6g}'}"
+            elif ids[column] >= 2 * columns:
+                names[column] = f"{name} = {names[column][len(name) + 1 :]}"
+        return names
+
     def no_rows(self) -> Table:
         columns = len(self.feature_names)
         return Table(values=np.zeros((0, columns)), names=self.feature_names, categories=self.categories)
@@ -190,6 +206,18 @@ class ColumnsEncoder(Encoder):
                     "give the same columns"
                 )
         return replace(table, categories={column: table.categories.get(column, ()) for column in self.categories})
+
+
+def _day(seconds: float) -> str:
+    """The day of a date, which float32 keeps to within minutes; beyond the calendar, the seconds.
+
+    >>> _day(86_400.0), _day(1e20)
+    ('1970-01-02', '1e+20')
+    """
+    try:
+        return (datetime(1970, 1, 1) + timedelta(seconds=round(seconds / 3600) * 3600)).date().isoformat()
+    except OverflowError:
+        return f"{seconds:.6g}"
 
 
 def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:

@@ -8,8 +8,9 @@ Axes: B rows of a batch, S input nodes, F numbers per node, P position coordinat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,7 +20,9 @@ from torch import Tensor, nn
 from lampnet.errors import DataError
 from lampnet.runtime.random_bytes import RandomBytes
 
-#: which arrays of `NodeRows` each row owns a run of, and where the runs begin
+#: the arrays of `NodeRows`
+ARRAYS = ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets")
+#: which of them each row owns a run of, and where the runs begin
 _OWNED = (("offsets", ("ids", "values", "vectors", "positions")), ("edge_offsets", ("edges",)))
 
 
@@ -34,6 +37,29 @@ class NodeRows:
     positions: np.ndarray | None = None  # int32 (N, P): coordinates for the sinusoidal encoding
     edges: np.ndarray | None = None  # int32 (E, 3): from node, to node (both counted inside the row), edge type
     edge_offsets: np.ndarray | None = None  # int64 (n + 1,)
+    #: rows of several parts: the nodes of each part for the same n rows; `offsets` then counts them all
+    parts: tuple[NodeRows, ...] = ()
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[NodeRows]) -> NodeRows:
+        """The nodes of several parts of the same rows together, part after part in each row.
+
+        >>> one = NodeRows(offsets=np.array([0, 2, 2]), ids=np.array([7, 8], dtype=np.int32))
+        >>> NodeRows.of_parts([one, one]).lengths().tolist()
+        [4, 0]
+        """
+        offsets = np.stack([part.offsets for part in parts]).sum(axis=0)
+        return cls(offsets=offsets.astype(np.int64), parts=tuple(parts))
+
+    def spread(self, rows: np.ndarray, n: int) -> NodeRows:
+        """These rows as the given (rising) ones of n rows, of which the others have no node.
+
+        >>> NodeRows(offsets=np.array([0, 2])).spread(np.array([1]), 3).offsets.tolist()
+        [0, 0, 2, 2]
+        """
+        begins = np.searchsorted(rows, np.arange(n + 1))
+        edge_offsets = None if self.edge_offsets is None else self.edge_offsets[begins]
+        return replace(self, offsets=self.offsets[begins], edge_offsets=edge_offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -63,7 +89,7 @@ class NodeRows:
             taken[offsets] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             moved = np.repeat(starts - taken[offsets][:-1], counts) + np.arange(taken[offsets][-1])
             taken |= {name: getattr(self, name)[moved] for name in names if getattr(self, name) is not None}
-        return NodeRows(**taken)
+        return NodeRows(**taken, parts=tuple(part.take(index) for part in self.parts))
 
     @classmethod
     def joined(cls, parts: Sequence[NodeRows]) -> NodeRows:
@@ -82,7 +108,7 @@ class NodeRows:
             for name in names:
                 if getattr(parts[0], name) is not None:
                     whole[name] = np.concatenate([getattr(part, name) for part in parts])
-        return cls(**whole)
+        return cls(**whole, parts=tuple(map(cls.joined, zip(*(rows.parts for rows in parts), strict=True))))
 
     def batch(self, index: np.ndarray) -> NodeBatch:
         """The rows with these numbers, padded to the longest of them."""
@@ -107,7 +133,31 @@ class NodeRows:
             vectors_BSF=pad(self.vectors),
             positions_BSP=pad(self.positions),
             edge_types_BSS=self._edge_types(index, width),
+            parts=tuple(part.batch(index) for part in self.parts),
         )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays by name, those of the parts as `part0.ids` and so on."""
+        own = {name: getattr(self, name) for name in ARRAYS if getattr(self, name) is not None}
+        for number, part in enumerate(self.parts):
+            own |= {f"part{number}.{name}": array for name, array in part.arrays().items()}
+        return own
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> NodeRows:
+        """What `arrays` gave.
+
+        >>> words = NodeRows(offsets=np.array([0, 1]), ids=np.array([5], dtype=np.int32))
+        >>> NodeRows.from_arrays(NodeRows.of_parts([words, words]).arrays()).parts[1].ids.tolist()
+        [5]
+        """
+        parts: list[NodeRows] = []
+        while f"part{len(parts)}.offsets" in arrays:
+            before = f"part{len(parts)}."
+            own: dict[str, Any] = {name: arrays[before + name] for name in ARRAYS if before + name in arrays}
+            parts.append(cls(**own))
+        whole: dict[str, Any] = {name: arrays[name] for name in ARRAYS if name in arrays}
+        return cls(**whole, parts=tuple(parts))
 
     def _edge_types(self, index: np.ndarray, width: int) -> Tensor | None:
         """int8 (B, S, S): 0 = no edge, k + 1 = an edge of type k from the second node to the first."""
@@ -141,17 +191,20 @@ class NodeBatch:
     vectors_BSF: Tensor | None = None
     positions_BSP: Tensor | None = None
     edge_types_BSS: Tensor | None = None
+    parts: tuple[NodeBatch, ...] = ()  # rows of several parts: the nodes of each
 
     def __len__(self) -> int:
         return int(self.present_BS.shape[0])
 
     def with_node_dropout(self, chance: float, random: RandomBytes) -> NodeBatch:
-        """Node dropout: each node goes with the given chance, but never a row's last one.
+        """Node dropout: each node goes with the given chance, but never the last one of a row (or of its part).
 
         Kept nodes move together, in their order; the batch shrinks to its longest row, which saves time.
         """
         if chance <= 0:
             return self
+        if self.parts:
+            return replace(self, parts=tuple(part.with_node_dropout(chance, random) for part in self.parts))
         keep_BS = self.present_BS & random.keep(tuple(self.present_BS.shape), chance)
         lost = torch.nonzero(self.present_BS.any(1) & ~keep_BS.any(1)).squeeze(1)
         if len(lost):

@@ -20,6 +20,10 @@ from lampnet.encoders.wordset import WordVectors, heaviest, warn_of_cut_rows
 from lampnet.errors import DataError
 
 
+class NoWords(DataError):
+    """Training texts in which no word occurs often enough to get a vector."""
+
+
 class PositionedWordVectors(WordVectors):
     """z_j = value_j * W^x[id_j] + the sine and cosine of the position, as in the paper."""
 
@@ -89,7 +93,7 @@ class TextEncoder(Encoder):
             raise DataError("text input needs training rows; none came")
         self.tokens = Tokens.learn(rows, self.config)
         if not self.tokens.words:
-            raise DataError(
+            raise NoWords(
                 f"no word occurs {self.config.min_count} times in the {len(rows)} training texts; "
                 "give more text or lower input.min_count"
             )

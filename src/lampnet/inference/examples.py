@@ -12,10 +12,8 @@ import torch
 
 from lampnet.base_learners.stacking_weights import StackingWeights
 from lampnet.encoders.base import EncodedRows
-from lampnet.encoders.nodes import NodeRows
+from lampnet.encoders.nodes import ARRAYS, NodeRows
 from lampnet.model.lamp import LabelInput
-
-NODE_ARRAYS = ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +87,7 @@ class Examples:
         if self.stored_digest:
             return self.stored_digest
         digest = hashlib.sha256()
-        arrays = [getattr(self.nodes, name) for name in NODE_ARRAYS]
+        arrays = [getattr(nodes, name) for nodes in (self.nodes, *self.nodes.parts) for name in ARRAYS]
         targets = self.targets
         arrays += [targets.indptr, targets.indices, targets.data] if hasattr(targets, "indptr") else [targets]
         for array in arrays:

@@ -24,6 +24,7 @@ _NUMBERS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 1
 #: parameters that `Config` does not check, and what may stand there
 _TYPES: dict[str, tuple[type, ...]] = {
     "label_graph": (str, list),
+    "columns": (dict, type(None)),
     "settings": (dict, type(None)),
     "validation_fraction": (int, float, type(None)),
     "random_state": (int, type(None)),
@@ -75,7 +76,7 @@ class SavedEstimator:
             raise ModelFolderError("its number of epochs is no whole number")
         if saved is None:
             params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
-            columns = encoder.feature_names if encoder.kind == "columns" else ()
+            columns = encoder.feature_names if encoder.kind == "columns" else encoder.column_names
             labels = np.array(model.label_names, dtype=object)
             return cls(labels, Form(named=True), params, columns, count, epochs)
         if not isinstance(saved, dict):

@@ -17,6 +17,7 @@ import hashlib
 import json
 import mmap
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,9 +32,9 @@ from lampnet.config import Config
 from lampnet.data.label_priors import smoothed_share
 from lampnet.encoders import restore_encoder
 from lampnet.encoders.base import Encoder
-from lampnet.encoders.nodes import NodeRows
+from lampnet.encoders.nodes import ARRAYS, NodeRows
 from lampnet.errors import DataError, LampnetError
-from lampnet.inference.examples import NODE_ARRAYS, Examples
+from lampnet.inference.examples import Examples
 from lampnet.persistence.tensor_file import arrays_under, read_arrays, read_header, write_arrays
 from lampnet.runtime.atomic_files import flush_folder, flush_to_disk, write_atomically
 from lampnet.runtime.limited_json import parse_json
@@ -60,6 +61,8 @@ _OFFSETS = {
     "label_offsets": ("label_ids", "label_values"),
 }
 _TRIED_WIDTH = 8
+#: what stands before an array's name where rows have several parts
+_OF_A_PART = re.compile(r"^part\d{1,4}\.")
 _HEADER = 128  # bytes before the numbers of an .npy file
 _BLOCK = 1 << 22  # numbers that are looked at together
 
@@ -105,7 +108,7 @@ class PartWriter:
 
     def append(self, nodes: NodeRows, labels: sparse.csr_matrix, base_logits: np.ndarray | None) -> None:
         """Rows with their labels (CSR (n, L)) and base logits (n, L, K)."""
-        chunks: dict[str, np.ndarray | None] = {name: getattr(nodes, name) for name in NODE_ARRAYS}
+        chunks: dict[str, np.ndarray | None] = {**nodes.arrays()}
         labels = sparse.csr_matrix(labels)
         chunks |= dict(zip(LABEL_ARRAYS, (labels.indptr, labels.indices, labels.data), strict=True))
         chunks["base_logits"] = base_logits
@@ -306,10 +309,11 @@ class _Opening:
         arrays: dict[str, np.ndarray] = {}
         digest = hashlib.sha256()
         for name, facts in sorted(described["arrays"].items()):
-            if name not in _DTYPES:
+            plain = _OF_A_PART.sub("", name)
+            if plain not in _DTYPES or (plain != name and plain not in ARRAYS):
                 raise DataError(f"{folder.name} announces an array {name[:40]!r}, which rows do not have")
             dtype, shape = np.dtype(facts["dtype"]), tuple(facts["shape"])
-            if dtype.str not in _DTYPES[name] or len(shape) != _AXES.get(name, 1):
+            if dtype.str not in _DTYPES[plain] or len(shape) != _AXES.get(plain, 1):
                 raise DataError(f"{folder.name}: {name}.npy cannot be a {dtype} array {shape}")
             sha256 = facts["sha256"] if self.verify else None
             arrays[name] = _mapped(folder / f"{name}.npy", dtype, shape, self.maps, sha256)
@@ -318,7 +322,7 @@ class _Opening:
         fault = self._fault(arrays, described["rows"])
         if fault:
             raise DataError(f"{folder.name}: {fault}")
-        nodes = NodeRows(**{name: arrays[name] for name in NODE_ARRAYS if name in arrays})
+        nodes = NodeRows.from_arrays(arrays)
         self._try(folder, nodes)
         return Examples(
             nodes=nodes,
@@ -329,6 +333,36 @@ class _Opening:
 
     def _fault(self, arrays: Mapping[str, np.ndarray], rows: Any) -> str:
         """What is wrong with the arrays of one part; empty where they fit each other and the encoder."""
+        fault = self._fault_of_nodes(arrays, rows, self.encoder)
+        parts = self.encoder.part_encoders
+        if not fault and {name.partition(".")[0] for name in arrays if "." in name} != {
+            f"part{i}" for i in range(len(parts))
+        }:
+            fault = "the encoder has other parts"
+        for number, encoder in enumerate(parts):
+            own = arrays_under(arrays, f"part{number}.")
+            fault = fault or self._fault_of_nodes(own, rows, encoder)
+        if fault:
+            return fault
+        counted = [arrays[f"part{number}.offsets"] for number in range(len(parts))]
+        if parts and not np.array_equal(np.sum(counted, axis=0), arrays["offsets"]):
+            return "offsets.npy does not fit the parts of the rows"
+        lacking = [name for name in LABEL_ARRAYS if name not in arrays]
+        if lacking:
+            return f"{lacking[0]}.npy is missing"
+        if any(block.min() < 0 or block.max() >= self.n_labels for block in _blocks(arrays["label_ids"])):
+            return f"label_ids.npy has numbers outside 0 to {self.n_labels - 1}"
+        logits = arrays.get("base_logits")
+        if (logits is None) != (not self.n_learners) or (
+            logits is not None and logits.shape != (rows, self.n_labels, self.n_learners)
+        ):
+            return "base_logits.npy does not fit the base learners"
+        if not all((np.isnan(block) | (block == 0) | (block == 1)).all() for block in _blocks(arrays["label_values"])):
+            return "label_values.npy holds something else than 0, 1 and unknown"
+        return ""
+
+    def _fault_of_nodes(self, arrays: Mapping[str, np.ndarray], rows: Any, encoder: Encoder) -> str:
+        """What is wrong with the offsets of any array, and with the nodes of one encoder."""
         for offsets, counted in _OFFSETS.items():
             if offsets not in arrays:
                 if any(name in arrays for name in counted):
@@ -340,34 +374,26 @@ class _Opening:
             for name in counted:
                 if name in arrays and len(arrays[name]) != places[-1]:
                     return f"{offsets}.npy does not fit {name}.npy"
-        lacking = [name for name in ("offsets", *LABEL_ARRAYS) if name not in arrays]
-        if lacking:
-            return f"{lacking[0]}.npy is missing"
-        if ("ids" in arrays) != (self.encoder.n_ids is not None):
+        if "offsets" not in arrays:
+            return "offsets.npy is missing"
+        most = encoder.n_ids
+        if ("ids" in arrays) != (most is not None):
             return "the encoder's nodes are of another kind"
-        for name, most in (("label_ids", self.n_labels), ("ids", self.encoder.n_ids)):
-            if most is not None and any(block.min() < 0 or block.max() >= most for block in _blocks(arrays[name])):
-                return f"{name}.npy has numbers outside 0 to {most - 1}"
-        logits = arrays.get("base_logits")
-        if (logits is None) != (not self.n_learners) or (
-            logits is not None and logits.shape != (rows, self.n_labels, self.n_learners)
-        ):
-            return "base_logits.npy does not fit the base learners"
+        if most is not None and any(block.min() < 0 or block.max() >= most for block in _blocks(arrays["ids"])):
+            return f"ids.npy has numbers outside 0 to {most - 1}"
         for name in ("values", "vectors", "base_logits"):
             if name in arrays and not all(np.isfinite(block).all() for block in _blocks(arrays[name])):
                 return f"{name}.npy holds values that are no numbers"
-        if not all((np.isnan(block) | (block == 0) | (block == 1)).all() for block in _blocks(arrays["label_values"])):
-            return "label_values.npy holds something else than 0, 1 and unknown"
-        return self._fault_of_edges(arrays)
+        return self._fault_of_edges(arrays, encoder)
 
-    def _fault_of_edges(self, arrays: Mapping[str, np.ndarray]) -> str:
+    def _fault_of_edges(self, arrays: Mapping[str, np.ndarray], encoder: Encoder) -> str:
         if "edges" not in arrays:
             return ""
         edges, starts = arrays["edges"], arrays["edge_offsets"]
         if edges.shape[1] != 3:
             return "edges.npy needs two nodes and a type for each edge"
         lengths = np.repeat(np.diff(arrays["offsets"]), np.diff(starts))
-        types = max(1, self.encoder.edge_types)
+        types = max(1, encoder.edge_types)
         inside = (edges >= 0).all() and (edges[:, :2] < lengths[:, None]).all() and (edges[:, 2] < types).all()
         return "" if inside else "edges.npy names nodes or types that do not exist"
 

@@ -18,8 +18,8 @@ from scipy import sparse
 
 from lampnet import __version__
 from lampnet.data.dataset import Dataset
-from lampnet.data.from_arrays import as_dataset
 from lampnet.data.known_labels import States, read_known
+from lampnet.data.named_columns import as_dataset
 from lampnet.errors import DataError
 from lampnet.inference.logits import probabilities
 from lampnet.inference.match_schema import match_rows

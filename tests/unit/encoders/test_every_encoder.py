@@ -13,6 +13,7 @@ from scipy import sparse
 
 from lampnet.config import InputConfig
 from lampnet.data.dataset import KINDS, Dataset, Table
+from lampnet.data.parts import Part, PartRows
 from lampnet.encoders import make_encoder, restore_encoder
 from lampnet.errors import DataError
 
@@ -36,6 +37,14 @@ CASES = {
     "image": ("image", {}, random.integers(0, 256, (5, 24, 24), dtype=np.uint8)),
     "colour image": ("image", {"patch": 5}, list(random.integers(0, 256, (5, 13, 17, 3), dtype=np.uint8))),
 }
+MOLECULES = Part(name="m", kind="molecule", rows=["CCO", "c1ccccc1", "C"], where=np.array([0, -1, 1, 2, -1]))
+PLAIN = Part(name="", kind="columns", rows=MIXED)
+TITLE, BODY = (Part(name=name, kind="text", rows=texts) for name, texts in (("t", TEXTS), ("b", TEXTS[::-1])))
+VECTOR = Part(name="v", kind="vector", rows=random.normal(5, 2, (5, 3)))
+ROLES = (("t", "text"), ("b", "text"), ("size", "number"), ("colour", "category"), ("age", "date"), ("m", "smiles"))
+CASES["parts"] = ("parts", {}, PartRows((TITLE, BODY, PLAIN, MOLECULES), ROLES))
+CASES["parts without a graph"] = ("parts", {"text_nodes": "sequence"}, PartRows((TITLE, PLAIN, VECTOR)))
+CASES["dense parts"] = ("parts", {}, PartRows((PLAIN, VECTOR, MOLECULES)))
 ALL = pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 
 
@@ -53,6 +62,9 @@ def one_row(rows, row):
 
 
 def same_nodes(a, b):
+    assert len(a.parts) == len(b.parts)
+    for left, right in zip(a.parts, b.parts, strict=True):
+        same_nodes(left, right)
     for name in ("offsets", "ids", "values", "vectors", "positions", "edges", "edge_offsets"):
         left, right = getattr(a, name), getattr(b, name)
         assert (left is None) == (right is None)

@@ -19,6 +19,7 @@ from scipy import sparse
 
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset, Table
+from lampnet.data.named_columns import part_rows
 from lampnet.data.splits import Splits
 from lampnet.errors import ConfigError, ModelFolderError
 from lampnet.inference.predictor import FittedModel
@@ -55,6 +56,10 @@ INPUTS = {
     "dna": RANDOM.integers(0, 4, (24, 24)).astype(np.uint8),
     "image": list(RANDOM.integers(0, 255, (24, 16, 16, 1)).astype(np.uint8)),
     "molecule": ["CCO", "c1ccccc1O", "C[N+](C)(C)C"] * 8,
+    "parts": part_rows(
+        {"t": ["red fox", None, "the red sea"] * 8, "n": [1, 2, None] * 8, "v": [[0.5, 1], None, [1, 2]] * 8},
+        (("t", "text"), ("n", "category"), ("v", "vector")),
+    ),
 }
 
 

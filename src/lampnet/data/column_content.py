@@ -1,0 +1,111 @@
+"""What a column holds, guessed from its name and its first values: one rule for DataFrames and for files.
+
+A column of strings is, in this order,
+
+- `dna` or `image` where all values are windows of bases of one width, or names of picture files;
+- `smiles` where the column's name says so and the values may be SMILES;
+- `date` where all values are ISO dates (2024-05-31, with or without a time);
+- `text` where the values have `TEXT_WORDS` words or more on average and more than half of them are distinct, or
+  `PROSE_WORDS` words or more and more than a tenth are distinct;
+- `category` otherwise.
+
+Lists of strings are `words`, lists of numbers a `vector`, numbers a `number`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from numbers import Number
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+#: values that show what a column holds
+SAMPLE = 200
+#: a text's mean number of words where most values are distinct, and where many repeat
+TEXT_WORDS, PROSE_WORDS = 2, 5
+_DNA = re.compile(r"[ACGTNacgtn]{8,}")
+_SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
+_PICTURE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+#: signs of scripts that write without blanks: each counts as a word
+_UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+
+
+def is_text(sample: Sequence[str]) -> bool:
+    """Whether strings are running text, not names that come again and again.
+
+    >>> is_text(["A long war story", "Two friends on the road"]), is_text(["United States", "New Zealand"] * 9)
+    (True, False)
+    >>> is_text(["drama", "comedy"]), is_text(["戦争の長い物語", "二人の友"])
+    (False, True)
+    """
+    if not sample:
+        return False
+    words, distinct = words_per_value(sample), len(set(sample)) / len(sample)
+    return (words >= TEXT_WORDS and distinct > 0.5) or (words >= PROSE_WORDS and distinct > 0.1)
+
+
+def words_per_value(sample: Sequence[str]) -> float:
+    """Mean number of words."""
+    return float(np.mean([len(_WORD.findall(value)) for value in sample])) if sample else 0.0
+
+
+def role_of_strings(name: str, sample: Sequence[str]) -> str:
+    """What a column of strings is for; `sample` are its first values that are not missing.
+
+    >>> role_of_strings("sequence", ["ACGTACGT", "TTGACCAN"]), role_of_strings("released", ["2024-05-31"])
+    ('dna', 'date')
+    >>> role_of_strings("SMILES", ["CCO", "c1ccccc1"]), role_of_strings("poster", ["a.jpg", "b.png"])
+    ('smiles', 'image')
+    """
+    values = [value.strip() for value in sample]
+    if values and all(map(_DNA.fullmatch, values)) and len(set(values)) > 1 and len(set(map(len, values))) == 1:
+        return "dna"
+    if "smiles" in name.lower() and all(map(_SMILES.fullmatch, values)):
+        return "smiles"
+    if values and all(map(_PICTURE.fullmatch, values)) and not any(re.search(r"\s", value) for value in values):
+        return "image"
+    if values and all(date_seconds(value) is not None for value in values):
+        return "date"
+    return "text" if is_text(values) else "category"
+
+
+def role_of_values(name: str, sample: Sequence[Any]) -> str:
+    """The same of values of any type, none of them missing.
+
+    >>> role_of_values("x", [1, 2.5]), role_of_values("x", [["a", "b"], []]), role_of_values("x", [np.ones(3)])
+    ('number', 'words', 'vector')
+    """
+    strings = [value for value in sample if isinstance(value, str)]
+    if strings:
+        return role_of_strings(name, strings) if len(strings) == len(sample) else "category"
+    if sample and all(
+        isinstance(value, Path) or (isinstance(value, np.ndarray) and value.ndim > 1) for value in sample
+    ):
+        return "image"
+    if sample and all(isinstance(value, (list, tuple, set, frozenset, np.ndarray)) for value in sample):
+        return "words" if any(isinstance(entry, str) for value in sample for entry in value) else "vector"
+    if sample and all(isinstance(value, (date, timedelta, np.datetime64)) for value in sample):
+        return "date"
+    plain = all(isinstance(value, (Number, np.generic)) or hasattr(value, "__float__") for value in sample)
+    return "number" if plain else "category"
+
+
+def date_seconds(value: str) -> float | None:
+    """An ISO date as seconds since 1970 (UTC where it has no zone); None for anything else.
+
+    >>> date_seconds("1970-01-02"), date_seconds("1970-01-01 00:01"), date_seconds("today")
+    (86400.0, 60.0, None)
+    """
+    if not _DATE.fullmatch(value):
+        return None
+    try:
+        found = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,191 @@
+"""Named columns (a DataFrame, a dict of columns, an object array) as rows of one kind or of several parts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from lampnet.data.column_content import SAMPLE, role_of_values
+from lampnet.data.dataset import Dataset, Table
+from lampnet.data.from_arrays import column_names, column_values, is_frame, is_missing, rows_of
+from lampnet.data.names import half_a_character, repeated, unwritable
+from lampnet.data.parts import COLUMN_KINDS, Part, PartRows, part_of
+from lampnet.errors import DataError, did_you_mean
+
+Roles = tuple[tuple[str, str], ...]
+#: other names of roles, as files have them
+ALIASES = {"categories": "category", "features": "number", "numbers": "number", "dates": "date", "texts": "text"}
+_BETWEEN_WORDS = re.compile(r"[;,|]")
+
+
+def columns_of(X: Any) -> dict[str, Any]:
+    """The columns of a DataFrame, a dict of columns of one length, or an object array (n, C), by name."""
+    if is_frame(X):
+        return {name: X.iloc[:, number] for number, name in enumerate(column_names(X))}
+    if not isinstance(X, Mapping):
+        return {f"c{number}": X[:, number] for number in range(X.shape[1])}
+    names = tuple(map(str, X))
+    if (twice := repeated(names)) is not None:
+        raise DataError(f"X has two columns called {twice!r}; give every column a name of its own")
+    if (bad := unwritable(names)) is not None:
+        raise DataError(half_a_character("the column name", names[bad]))
+    lone = next((name for name, column in X.items() if isinstance(column, str) or not hasattr(column, "__len__")), None)
+    if lone is not None:
+        raise DataError(f"the column {lone!r} of X is no list of values; give one value per row, in a list")
+    lengths = {len(column) for column in X.values()}
+    if len(lengths) != 1:
+        raise DataError(f"the columns of X have {sorted(lengths) or 'no'} values; give every column one per row")
+    return dict(zip(names, X.values(), strict=True))
+
+
+def roles_of_columns(X: Any, given: Mapping[str, Any] | None = None) -> Roles:
+    """What each column is for: as given (role -> column or columns), else guessed (see `column_content`).
+
+    >>> roles_of_columns({"plot": ["A war story", "Two friends meet"], "year": [1979, 2009]})
+    (('plot', 'text'), ('year', 'number'))
+    >>> roles_of_columns({"plot": ["war", "love"], "year": [1979, 2009]}, {"text": "plot", "category": ["year"]})
+    (('plot', 'text'), ('year', 'category'))
+    """
+    columns = columns_of(X)
+    chosen: dict[str, str] = {}
+    for role, names in (given or {}).items():
+        role = ALIASES.get(role, role)
+        if role not in COLUMN_KINDS:
+            raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(str(role), COLUMN_KINDS)}")
+        for name in [names] if isinstance(names, str) else names:
+            if name not in columns:
+                raise DataError(f"columns: X has no column {name!r}; {did_you_mean(str(name), columns)[:300]}")
+            if chosen.setdefault(name, role) != role:
+                raise DataError(f"columns: {name!r} is given as {chosen[name]} and as {role}; give it one role")
+    return tuple((name, chosen.get(name) or _guessed(name, column)) for name, column in columns.items())
+
+
+def _guessed(name: str, column: Any) -> str:
+    dtype = getattr(column, "dtype", None)
+    if getattr(dtype, "kind", "O") in "biufc":
+        return "number"
+    if getattr(dtype, "kind", "O") in "mM":
+        return "date"
+    if hasattr(dtype, "categories"):
+        return "category"
+    return role_of_values(name, list(islice((value for value in column if not is_missing(value)), SAMPLE)))
+
+
+def kind_of_roles(roles: Roles) -> str:
+    """One kind where all columns are plain ones, or there is only one column; else several parts.
+
+    >>> kind_of_roles((("year", "number"), ("country", "category"))), kind_of_roles((("plot", "text"),))
+    ('columns', 'text')
+    """
+    kinds = {COLUMN_KINDS[role] for _, role in roles}
+    return kinds.pop() if kinds == {"columns"} or len(roles) == 1 else "parts"
+
+
+def roles_sentence(roles: Roles) -> str:
+    """The roles in one sentence.
+
+    >>> roles_sentence((("title", "text"), ("year", "number"), ("plot", "text")))
+    "text from 'title', 'plot'; number from 'year'"
+    """
+    by_role: dict[str, list[str]] = {}
+    for name, role in roles:
+        by_role.setdefault(role, []).append(name)
+    return "; ".join(f"{role} from {_listed(names)}" for role, names in by_role.items())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) if len(names) <= 6 else f"{len(names)} columns ({names[0]!r} to {names[-1]!r})"
+
+
+def part_rows(X: Any, roles: Roles) -> PartRows:
+    """The columns as parts, each as its role says; the columns of X may be in another order."""
+    columns = columns_of(X)
+    lacking = next((name for name, _ in roles if name not in columns), None)
+    if lacking is not None:
+        raise DataError(
+            f"X has no column {lacking!r}, which the model was fitted with; {did_you_mean(lacking, columns)[:300]}"
+        )
+    plain = tuple((name, role) for name, role in roles if COLUMN_KINDS[role] == "columns")
+    parts: list[Part] = []
+    for name, role in roles:
+        if (name, role) not in plain:
+            parts.append(part_of_values(name, role, list(columns[name])))
+        elif not any(part.kind == "columns" for part in parts):
+            parts.append(
+                Part(name="", kind="columns", rows=_table({name: (columns[name], role) for name, role in plain}))
+            )
+    return PartRows(tuple(parts), roles)
+
+
+def part_of_values(name: str, role: str, values: list[Any], folder: Path | None = None) -> Part:
+    """The part that the values of one column make; missing ones are no part of their row.
+
+    folder  where pictures are looked for
+    """
+    try:
+        if role == "text":
+            return Part(name=name, kind="text", rows=["" if is_missing(value) else str(value) for value in values])
+        blank = [is_missing(value) or (isinstance(value, str) and not value.strip()) for value in values]
+        kind = COLUMN_KINDS[role]
+        make = {"vector": _vectors, "words": _word_sets}.get(role, lambda kept: rows_of(kept, kind))
+        return part_of(name, kind, values, ~np.array(blank, dtype=bool), make)
+    except DataError as fault:
+        raise DataError(f"the column {name!r}: {fault}") from None
+
+
+def _vectors(values: list[Any]) -> tuple[np.ndarray, None]:
+    lengths = [len(value) if hasattr(value, "__len__") else -1 for value in values]
+    odd = next((row for row, length in enumerate(lengths) if length != lengths[0] or length < 0), None)
+    if odd is not None:
+        raise DataError(f"its value {odd} is {str(values[odd])[:60]!r}; give vectors of {lengths[0]} numbers")
+    try:
+        return np.array(values, dtype=np.float64).reshape(len(values), lengths[0] if lengths else 0), None
+    except (TypeError, ValueError):
+        raise DataError("its vectors hold something else than numbers; give numbers") from None
+
+
+def _word_sets(values: list[Any]) -> tuple[sparse.csr_matrix, tuple[str, ...]]:
+    """How often each row names each word, CSR float32, and the words; a string is cut at its `;`, `,` or `|`."""
+    rows = [_BETWEEN_WORDS.split(value) if isinstance(value, str) else list(value) for value in values]
+    named = [[str(word).strip() for word in row if not is_missing(word) and str(word).strip()] for row in rows]
+    words = tuple(sorted({word for row in named for word in row}))
+    if (bad := unwritable(words)) is not None:
+        raise DataError(half_a_character("the word", words[bad]))
+    column = {word: number for number, word in enumerate(words)}
+    indices = [column[word] for row in named for word in row]
+    indptr = np.concatenate([[0], np.cumsum([len(row) for row in named])]).astype(np.int64)
+    counts = sparse.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), (len(values), len(words)))
+    counts.sum_duplicates()
+    return counts, words
+
+
+def _table(columns: Mapping[str, tuple[Any, str]]) -> Table:
+    """Numbers, categories and dates as a `Table`."""
+    values, categories = [], {}
+    for number, (name, (column, role)) in enumerate(columns.items()):
+        found, words = column_values(column, as_words=role == "category")
+        if words is not None and role != "category":
+            raise DataError(
+                f"the column {name!r} holds words such as {words[0][:40]!r}; give it the role category or text"
+            )
+        values.append(found)
+        if words is not None:
+            categories[number] = words
+    return Table(values=np.stack(values, axis=1), names=tuple(columns), categories=categories)
+
+
+def as_dataset(
+    X: Any, kind: str, name: str = "X", labels: Any = None, label_names: tuple[str, ...] = (), roles: Roles = ()
+) -> Dataset:
+    """X and, where given, its labels as a `Dataset`; `roles` say what the columns of rows with several parts are."""
+    if kind == "parts":
+        rows, names = X if isinstance(X, PartRows) else part_rows(X, roles), None
+    else:
+        rows, names = rows_of(X, kind)
+    return Dataset(name=name, kind=kind, rows=rows, labels=labels, label_names=label_names, feature_names=names)

@@ -1,0 +1,114 @@
+"""DataFrames and dicts whose rows have several parts, from fit to a saved model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lampnet import LaMPClassifier
+from lampnet.errors import DataError
+
+RANDOM = np.random.default_rng(0)
+N = 90
+GENRE, OLD = RANDOM.integers(0, 3, N), RANDOM.integers(0, 2, N)
+SAID = ("soldiers march to war", "two people fall in love", "a storm sinks the ship")
+COLUMNS: dict[str, Any] = {
+    "title": [f"{('medal', 'kiss', 'anchor')[g]} number {i}" for i, g in enumerate(GENRE)],
+    "plot": [f"film {i} in which {SAID[g]}" for i, g in enumerate(GENRE)],
+    "year": (1930 + 60 * (1 - OLD) + RANDOM.integers(0, 20, N)).tolist(),
+    "country": RANDOM.choice(["US", "New Zealand"], N).tolist(),
+    "tags": [["sad", "long"] if g == 0 else ["short"] for g in GENRE],
+    "drug": ["CCO" if g else None for g in GENRE],
+}
+Y = np.c_[GENRE == 0, GENRE == 1, GENRE == 2, OLD].astype(int)
+
+
+def quick(**parameters: Any) -> LaMPClassifier:
+    usual = {"preset": "quick", "columns": {"smiles": "drug"}, "base_learners": ["linear", "knn"]}
+    return LaMPClassifier(**(usual | parameters))
+
+
+@pytest.fixture(scope="module")
+def model() -> LaMPClassifier:
+    return quick().fit(COLUMNS, Y)
+
+
+def test_texts_are_texts_and_every_part_counts() -> None:
+    """Each of the labels needs another part: without one of them the score falls."""
+    held_out = {name: values[60:] for name, values in COLUMNS.items()}
+    fitted = {name: values[:60] for name, values in COLUMNS.items()}
+    both = quick().fit(fitted, Y[:60]).score(held_out, Y[60:])
+    year = {"year": fitted["year"]}, {"year": held_out["year"]}
+    text = {"plot": fitted["plot"]}, {"plot": held_out["plot"]}
+    assert both > 0.95
+    for own, other in (year, text):
+        alone = LaMPClassifier(preset="quick").fit(
+            own["plot"] if "plot" in own else np.array(own["year"])[:, None], Y[:60]
+        )
+        rows = other["plot"] if "plot" in other else np.array(other["year"])[:, None]
+        assert alone.score(rows, Y[60:]) < both - 0.1
+
+
+def test_frames_dicts_and_arrays_mean_the_same(model: LaMPClassifier) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(COLUMNS, index=range(7, 7 + N))
+    wanted = model.predict_proba(COLUMNS)
+    np.testing.assert_array_equal(model.predict_proba(frame), wanted)
+    shuffled = {name: COLUMNS[name] for name in reversed(COLUMNS)}
+    np.testing.assert_array_equal(model.predict_proba(shuffled), wanted)
+    again = quick().fit(frame, Y)
+    assert again.feature_names_in_.tolist() == list(COLUMNS)
+    np.testing.assert_array_equal(again.predict_proba(frame), wanted)
+    with pytest.raises(ValueError, match="feature names should match"):
+        again.predict(frame[list(reversed(COLUMNS))])
+    array = LaMPClassifier(preset="quick", base_learners=["linear"]).fit(frame.to_numpy(), Y)
+    assert array.model_.encoder.kind == "parts"
+    assert array.predict(frame.to_numpy()).shape == (N, 4)
+
+
+def test_one_row_equals_the_row_among_others(model: LaMPClassifier) -> None:
+    wanted = model.predict_proba(COLUMNS)
+    for row in (0, 5, int(np.flatnonzero(GENRE == 0)[0])):
+        one = {name: [values[row]] for name, values in COLUMNS.items()}
+        np.testing.assert_allclose(model.predict_proba(one)[0], wanted[row], atol=1e-6)
+    found = model.suggest({name: values[0] for name, values in COLUMNS.items()}, most=4)
+    assert len(found) == 4
+
+
+def test_what_training_never_saw(model: LaMPClassifier) -> None:
+    strange = {"title": [None, ""], "plot": ["unseen words", None], "year": [None, 1e9], "country": ["Mars", None]}
+    strange |= {"tags": [["new"], None], "drug": [None, "CC"]}
+    assert np.isfinite(model.predict_proba(strange)).all()
+    with pytest.raises(DataError, match="'drug': row 0: 'no' is no valid SMILES"):
+        model.predict({name: ["no"] if name == "drug" else values[:1] for name, values in strange.items()})
+    with pytest.raises(DataError, match="no column 'plot'"):
+        model.predict({name: values for name, values in strange.items() if name != "plot"})
+    with pytest.raises(DataError, match="list came to a model of rows with several columns"):
+        model.predict(["a text"])
+
+
+def test_a_saved_model_keeps_the_roles(model: LaMPClassifier, tmp_path: Path) -> None:
+    loaded = LaMPClassifier.load(model.save(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(COLUMNS), model.predict_proba(COLUMNS))
+    assert loaded.columns == {"smiles": "drug"}
+    assert dict(loaded.model_.encoder.roles)["drug"] == "smiles"
+    assert loaded.feature_names_in_.tolist() == list(COLUMNS)
+
+
+def test_roles_are_stated(capsys: pytest.CaptureFixture[str]) -> None:
+    quick(verbose=1, base_learners=["linear"]).fit(COLUMNS, Y)
+    said = capsys.readouterr().out
+    assert "columns: text from 'title', 'plot'; number from 'year'; category from 'country'" in said
+    with pytest.raises(DataError, match="columns came with input_kind='text'"):
+        quick(input_kind="text").fit(COLUMNS, Y)
+
+
+def test_explanations_name_the_part(model: LaMPClassifier) -> None:
+    whole = quick(preset="fast", width=8, epochs=1, settings={"training.keep_network": "always"}).fit(COLUMNS, Y)
+    row = int(np.flatnonzero(GENRE == 2)[0])
+    (found,) = whole.explain(COLUMNS, rows=row)
+    names = {node.name for node in found.nodes}
+    assert {"plot: storm", f"year = {COLUMNS['year'][row]}", "tags: short", "drug: C0"} <= names
