@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+import torch
 from scipy import sparse
 
 from lampnet.base_learners.restore import restore_stack
@@ -39,6 +40,7 @@ from lampnet.persistence.tensor_file import arrays_under, read_arrays, read_head
 from lampnet.runtime.atomic_files import flush_folder, flush_to_disk, write_atomically
 from lampnet.runtime.limited_json import parse_json
 from lampnet.runtime.regular_files import open_regular, read_regular
+from lampnet.runtime.torch_state import seeded
 
 MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
 FORMAT, VERSION = "lampnet-prepared", 3
@@ -402,7 +404,8 @@ class _Opening:
         rows = np.flatnonzero(nodes.lengths())[:1]
         try:
             if len(rows):
-                self.encoder.embedding(_TRIED_WIDTH)(nodes.batch(rows))
+                with seeded(0), torch.no_grad():
+                    self.encoder.embedding(_TRIED_WIDTH)(nodes.batch(rows))
         except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as fault:
             raise DataError(f"{folder.name}: its nodes do not fit the encoder ({str(fault)[:100]})") from None
 

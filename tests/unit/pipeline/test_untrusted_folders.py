@@ -83,3 +83,9 @@ def test_forged_numbers_of_prepared_rows_are_refused(prepared: Path, name: str, 
         path.write_bytes(before[0])
         manifest.write_bytes(before[1])
     assert len(open_prepared(prepared).parts["train"]) == 27
+
+
+def test_opening_prepared_rows_leaves_the_generator_of_torch(prepared: Path) -> None:
+    before = torch.get_rng_state()
+    open_prepared(prepared)
+    assert torch.equal(torch.get_rng_state(), before)
