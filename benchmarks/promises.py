@@ -41,13 +41,13 @@ def measure(name: str) -> list[dict[str, Any]]:
             drawn = random.integers(len(test), size=len(test))
             value = Promises.of(truth[drawn], proba[drawn]).least_or_most(promise)
             asked += value is not None
-            kept += value is not None and reached(whole, promise.measure, value) >= promise.least
+            kept += value is not None and whole.reached(promise.measure, value) >= promise.least
             order = random.permutation(len(test))
             here, there = order[: len(order) // 2], order[len(order) // 2 :]
             value = Promises.of(truth[here], proba[here]).least_or_most(promise)
             asked_elsewhere += value is not None
             other = Promises.of(truth[there], proba[there])
-            kept_elsewhere += value is not None and reached(other, promise.measure, value) >= promise.least
+            kept_elsewhere += value is not None and other.reached(promise.measure, value) >= promise.least
         own = model.promises.least_or_most(promise)
         found.append(
             {
@@ -59,19 +59,10 @@ def measure(name: str) -> list[dict[str, Any]]:
                 "promised_on_halves": asked_elsewhere,
                 "kept_on_other_halves": kept_elsewhere,
                 "threshold": None if own is None else round(own, 4),
-                "test": None if own is None else round(reached(whole, promise.measure, own), 4),
+                "test": None if own is None else round(whole.reached(promise.measure, own), 4),
             }
         )
     return found
-
-
-def reached(promises: Any, measure: str, value: float) -> float:
-    """The mean recall or precision of these rows at a threshold of the grid."""
-    at = int(np.searchsorted(promises.grid, value))
-    loss, count = (
-        (promises.missed, promises.labelled) if measure == "recall" else (promises.wrong, promises.answered[at])
-    )
-    return 1 - float(loss[at] / max(1, count))
 
 
 def table(measured: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from lampnet.runtime.durations import duration
 
@@ -163,13 +164,32 @@ def _which(progress: Any) -> str:
 
 
 def score_table(title: str, scores: dict[str, Any]) -> Table:
-    """The five metrics: at the paper's thresholds and with the best decision rule."""
+    """The five metrics: at the paper's thresholds and with the best decision rule, with its interval where known."""
     table = Table(title=title, title_justify="left")
-    for heading in ("metric", "score", "threshold", "best score", "best decision"):
+    spread = scores.get("intervals", {}).get("best", {})
+    headings = ("metric", "score", "threshold", "best score", *(["95% interval"] if spread else []), "best decision")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading in ("metric", "best decision") else "right")
     for metric, score in scores["metrics"].items():
         at, best = scores["thresholds"][metric], scores["best"][metric]
-        table.add_row(metric.replace("_", " "), f"{score:.4f}", f"{at:g}", f"{best:.4f}", scores["decisions"][metric])
+        interval = [f"{spread[metric][0]:.4f} to {spread[metric][1]:.4f}"] if spread else []
+        shown = (f"{score:.4f}", f"{at:g}", f"{best:.4f}", *interval)
+        table.add_row(metric.replace("_", " "), *shown, scores["decisions"][metric])
+    return table
+
+
+def label_table(labels: list[dict[str, Any]], label_sets: str) -> Table:
+    """Support, precision, recall, F1 and AUC of every label; a star where there are too few rows to say much."""
+    table = Table(
+        title=f"label by label, label sets by {label_sets} (* too few rows to say much)", title_justify="left"
+    )
+    for heading in ("label", "true rows", "predicted", "precision", "recall", "f1", "auc"):
+        table.add_column(heading, justify="left" if heading == "label" else "right")
+    for one in sorted(labels, key=lambda one: -one["support"]):
+        values = (one[name] for name in ("precision", "recall", "f1", "auc"))
+        cells = ["-" if value is None else f"{value:.3f}" for value in values]
+        support = f"{one['support']}{'*' if one['few'] else ''}"
+        table.add_row(Text(one["label"]), support, str(one["predicted"]), *cells)
     return table
 
 

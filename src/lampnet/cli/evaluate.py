@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,14 @@ import typer
 from lampnet.cli import options
 from lampnet.errors import DataError, LampnetError
 
+#: the labels' own scores are those of the label sets that are best for this metric
+LABEL_METRIC = "example_f1"
+#: a table by label is printed for so many labels
+LABELS_PRINTED = 40
+
 if TYPE_CHECKING:
+    import numpy as np
+
     from lampnet.readers.sources import Source
 
 
@@ -43,17 +51,27 @@ def command(
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Of the labels that --known reveals.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Also write a page of all scores, report.html, into DIR."),
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the page that DIR holds.")] = False,
+    decision: options.Decision = None,
 ) -> None:
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
+    from lampnet.evaluation.by_label import by_label, confused_pairs
     from lampnet.evaluation.known_regimes import Regime
     from lampnet.evaluation.reliability import reliability
     from lampnet.evaluation.scores import all_scores
+    from lampnet.explain.report.score_page import write_score_page
     from lampnet.inference.known_labels import scores_given_known
     from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import as_trained, match_rows
     from lampnet.persistence.model_folder import load_model
     from lampnet.runtime import distributed
 
+    if decision is not None:
+        options.check_decision(decision, False)
     regimes = [Regime.read(text) for text in known or []]
     fitted = load_model(model, pretrained)
     if regimes:
@@ -72,7 +90,17 @@ def command(
         return
     proba = probabilities(logits)
     calibration = reliability(truth, proba)
-    scores = all_scores(truth, proba, fitted.decisions) | {"calibration": calibration.to_json()}
+    rule = fitted.decisions.best[LABEL_METRIC] if decision is None else fitted.promised(decision)
+    chosen = rule.apply(proba)
+    head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
+    scores = all_scores(truth, proba, fitted.decisions, intervals=True) | {
+        "calibration": calibration.to_json(),
+        "label_sets": f"the best rule for {LABEL_METRIC.replace('_', '-')}" if decision is None else decision,
+        "by_label": by_label(rows.label_names, truth, proba, chosen),
+        "confused_pairs": confused_pairs(rows.label_names, truth, chosen),
+    }
+    if decision is not None:
+        scores["promise"] = _promise(decision, fitted.promised(decision).value, truth, proba)
     if regimes:
         scores["known"] = [scores_given_known(fitted, regime, truth, logits, seed) for regime in regimes]
     if split != "test":
@@ -80,13 +108,15 @@ def command(
             f"lampnet: warning: the model may have been trained on the {split} rows, so the scores are too good; "
             "give rows that it has not seen"
         )
+    if out is not None:
+        page = write_score_page(out, f"{rows.name}, {split}", head | scores, overwrite)
+        options.log(f"the report is in {page}")
     if as_json:
-        head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
         typer.echo(json.dumps(head | scores))
         return
     from rich.console import Console
 
-    from lampnet.cli.display import known_table, score_table
+    from lampnet.cli.display import known_table, label_table, score_table
 
     console = Console(soft_wrap=True)
     console.print(score_table(f"{rows.name}, {split}: {len(rows)} rows, {len(rows.label_names)} labels", scores))
@@ -94,8 +124,26 @@ def command(
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
     console.print("without a decision rule: " + ", ".join(shown), markup=False)
     console.print(f"calibration: {calibration.describe()}", markup=False)
+    if decision is not None:
+        kept = ", ".join(f"{name} {scores['promise'][name]:.4f}" for name in ("recall", "precision"))
+        console.print(f"{decision}: {kept} at threshold {scores['promise']['threshold']:.4f}", markup=False)
+    if len(rows.label_names) <= LABELS_PRINTED:
+        console.print(label_table(scores["by_label"], scores["label_sets"]))
+    elif out is None:
+        options.log("--out DIR writes a page with the scores of every label and what labels are taken for")
     if regimes:
         console.print(known_table(scores["known"]))
+
+
+def _promise(decision: str, threshold: float, truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:
+    """What these rows measure at the promised threshold."""
+    from lampnet.evaluation.promises import Promises
+
+    rows = Promises.of(truth, proba)
+    measured = {name: round(rows.reached(name, threshold), 6) for name in ("recall", "precision")}
+    return {"decision": decision, "threshold": threshold} | {
+        name: None if math.isnan(value) else value for name, value in measured.items()
+    }
 
 
 def _as_in_training(known: Any, model: Path, source: Source, is_given: bool) -> Source:

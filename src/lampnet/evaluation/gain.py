@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from lampnet.evaluation.choose_rules import Decisions
+from lampnet.evaluation.intervals import draws, resampled
 
 GAIN_METRICS = ("example_f1", "micro_f1", "macro_f1")
 SAMPLES = 200
@@ -54,13 +54,11 @@ def measure_gain(
     known = ~np.isnan(truth)
     rows = np.flatnonzero(known.any(axis=1))
     true = (truth[rows] == 1) & known[rows]
-    random = np.random.default_rng(seed)
-    # How often each row was drawn; the first sample is the rows as they are.
-    counts = np.vstack([np.ones(len(rows)), random.multinomial(len(rows), np.full(len(rows), 1 / len(rows)), SAMPLES)])
+    counts = draws(len(rows), SAMPLES, seed)
     scores = []
     for proba, decisions in (before, after):
         of_metric = [
-            _resampled(metric, true, decisions.best[metric].apply(proba)[rows] & known[rows], counts, known)
+            resampled(metric, true, decisions.best[metric].apply(proba)[rows] & known[rows], counts, known[rows])
             for metric in GAIN_METRICS
         ]
         scores.append(np.stack(of_metric))
@@ -74,20 +72,3 @@ def measure_gain(
         high=float(high),
         error=float(mean[1:].std()),
     )
-
-
-def _resampled(metric: str, true: np.ndarray, given: np.ndarray, counts: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """The metric on every sample, (samples,)."""
-    hits = true & given
-    row_hits, row_size = hits.sum(axis=1), true.sum(axis=1) + given.sum(axis=1)
-    if metric == "example_f1":
-        f1 = np.divide(2.0 * row_hits, row_size, out=np.zeros(len(row_hits)), where=row_size > 0)
-        return np.asarray(counts @ f1 / counts.sum(axis=1))
-    if metric == "micro_f1":
-        return np.asarray(2 * (counts @ row_hits) / np.maximum(counts @ row_size, 1))
-    label_hits, label_size = (
-        np.asarray((sparse.csr_matrix(part, dtype=np.float64).T @ counts.T).T)  # (samples, L)
-        for part in (hits, true.astype(np.int64) + given)
-    )
-    f1 = np.divide(2 * label_hits, label_size, out=np.zeros_like(label_hits), where=label_size > 0)
-    return np.asarray(f1[:, known.any(axis=0)].mean(axis=1))

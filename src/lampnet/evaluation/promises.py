@@ -117,6 +117,12 @@ class Promises:
             )
         return Threshold(float(found))
 
+    def reached(self, measure: str, threshold: float) -> float:
+        """The mean recall or precision of these rows at a threshold of the grid; NaN where no row has any."""
+        at = int(np.searchsorted(self.grid, threshold))
+        count = self.labelled if measure == "recall" else self.answered[at]
+        return 1 - float((self.missed if measure == "recall" else self.wrong)[at] / count) if count else float("nan")
+
     def least_or_most(self, promise: Promise) -> float | None:
         """The highest threshold that keeps a recall, the lowest that keeps a precision; None where none does."""
         alpha, error = 1 - promise.least, 1 - CONFIDENCE

@@ -68,11 +68,26 @@ def score_of(result: Mapping[str, Any], name: str, decisions: str = "best") -> f
     return None if value is None or not math.isfinite(value) else float(value)
 
 
+def is_clear(first: Mapping[str, Any], second: Mapping[str, Any], name: str, decisions: str = "best") -> bool:
+    """Whether the scores of two results differ by more than the choice of the test rows explains.
+
+    That is where their intervals do not overlap or, for scores without intervals, where they differ by more than the
+    largest standard deviation of a share over so many rows.
+    """
+    ends = [row.get("intervals", {}).get(decisions, {}).get(name) for row in (first, second)]
+    if all(ends):
+        return bool(ends[0][0] > ends[1][1] or ends[1][0] > ends[0][1])
+    one, two = score_of(first, name, decisions), score_of(second, name, decisions)
+    rows = first.get("data", {}).get("rows", {}).get("test", 0)
+    return one is not None and two is not None and abs(one - two) > (0.5 / math.sqrt(rows) if rows else 0.0)
+
+
 def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> dict[str, dict[str, Any]]:
     """For each score which method is best, and how LaMP stands to it.
 
     LaMP's best row counts when several of its forms were compared. `margin` is LaMP's score less the best of
-    the others: below zero LaMP is not the best choice. Scores that no method has are left out.
+    the others: below zero LaMP is not the best choice, where the difference is `clear`. Scores that no method has are
+    left out.
 
     >>> rows = [{"system": "lamp", "title": "LaMP", "finished": True, "ranking": {}, "best": {"micro_f1": 0.4}},
     ...         {"system": "svm", "title": "SVM", "finished": True, "ranking": {}, "best": {"micro_f1": 0.5}}]
@@ -98,6 +113,7 @@ def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> d
                 "rival_title": rival["title"],
                 "rival_score": rival_value,
                 "margin": lamp_value - rival_value,
+                "clear": is_clear(lamp, rival, name, decisions),
             }
     return found
 
@@ -109,13 +125,17 @@ def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> 
     lines = [f"{row['title']} {row['status']}." for row in results if not row.get("finished")]
     if not compared:
         return lines
-    behind = {name: verdict for name, verdict in compared.items() if verdict["margin"] < 0}
-    ahead = [_NAMES[name][1] for name, verdict in compared.items() if verdict["margin"] > 0]
-    level = [_NAMES[name][1] for name, verdict in compared.items() if verdict["margin"] == 0]
+    clear = {name: verdict for name, verdict in compared.items() if verdict["clear"]}
+    behind = {name: verdict for name, verdict in clear.items() if verdict["margin"] < 0}
+    ahead = [_NAMES[name][1] for name, verdict in clear.items() if verdict["margin"] > 0]
+    unclear = [_NAMES[name][1] for name in compared if name not in clear]
     if ahead:
         lines.append(f"LaMP is the best choice for {_listed(ahead)}.")
-    if level:
-        lines.append(f"LaMP is level with the best of the others in {_listed(level)}.")
+    if unclear:
+        lines.append(
+            f"No clear winner for {_listed(unclear)}: LaMP and the best of the others differ by no more than the "
+            "choice of the test rows explains."
+        )
     for name, verdict in behind.items():
         lines.append(
             f"LaMP is NOT the best choice for {_NAMES[name][1]}: {verdict['rival_title']} reaches "
@@ -123,11 +143,7 @@ def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> 
         )
     test_rows = next((row["data"]["rows"]["test"] for row in results if "data" in row), 0)
     if test_rows:
-        # The largest standard deviation of a share over test sets of this size.
-        chance = 0.5 / math.sqrt(test_rows)
-        lines.append(
-            f"One run on {test_rows} test rows: differences well below {chance:.3f} may be chance; try other seeds."
-        )
+        lines.append(f"One run on {test_rows} test rows; another seed of the training may change the order again.")
     return lines
 
 

@@ -30,6 +30,7 @@ from lampnet.baselines import REGISTRY, baseline
 from lampnet.config import Config, folds_for
 from lampnet.data.splits import fold_numbers, parts_of
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions, choose_paper_thresholds
+from lampnet.evaluation.intervals import score_interval
 from lampnet.evaluation.metrics import METRICS, example_f1_by_row, five_metrics
 from lampnet.evaluation.scores import all_scores
 from lampnet.experiments.machine import machine, version
@@ -130,19 +131,21 @@ def score(test_truth: np.ndarray, done: Run, seed: int) -> dict[str, Any]:
     """All scores of a run; only `oracle` looks at test labels before it decides."""
     valid_truth = done.valid_truth
     rules = done.decisions or choose_decisions(valid_truth, done.valid, seed=seed)
-    tested, validated = all_scores(test_truth, done.test, rules), all_scores(valid_truth, done.valid, rules)
+    tested, validated = all_scores(test_truth, done.test, rules, True), all_scores(valid_truth, done.valid, rules)
     if done.valid_sets is not None and done.test_sets is not None:
         own_valid, own_test = five_metrics(valid_truth, done.valid_sets), five_metrics(test_truth, done.test_sets)
         for metric in METRICS:
             if own_valid[metric] >= validated["best"][metric]:
                 validated["best"][metric], tested["best"][metric] = own_valid[metric], own_test[metric]
                 tested["decisions"][metric] = OWN_SETS
+                tested["intervals"]["best"][metric] = score_interval(metric, test_truth, done.test_sets)
         tested["own_sets"] = own_test
     by_row = example_f1_by_row(test_truth, rules.paper["example_f1"].apply(done.test))
     tested["example_f1_by_row"] = packed(by_row[~np.isnan(by_row)])
     best_on_test = choose_paper_thresholds(test_truth, done.test)
     tested["oracle"] = {m: METRICS[m](test_truth, best_on_test[m].apply(done.test)) for m in METRICS}
     tested["paper"] = tested.pop("metrics")
+    tested["intervals"]["paper"] = tested["intervals"].pop("metrics")
     tested["validation"] = {"paper": validated["metrics"], "best": validated["best"], "ranking": validated["ranking"]}
     return dict(_plain(tested))
 

@@ -207,6 +207,21 @@ def test_verdicts_say_plainly_where_lamp_is_not_the_best() -> None:
     assert "macro-F1" not in logged[0]
 
 
+def test_no_winner_is_named_where_intervals_overlap() -> None:
+    spread = {name: [0.5, 0.65] for name in METRICS}
+    data = {"data": {"rows": {"test": 400}}}
+    logistic = row("logistic", 0.58, macro_f1=0.3) | {"intervals": {"best": spread | {"macro_f1": [0.25, 0.35]}}} | data
+    lamp = row("lamp", 0.6) | {"intervals": {"best": spread}} | data
+    found = verdicts([logistic, lamp])
+    assert {name for name, verdict in found.items() if verdict["clear"]} == {"macro_f1"}
+    logged = sentences([logistic, lamp])
+    assert logged[0] == "LaMP is the best choice for macro-F1."
+    assert logged[1].startswith(
+        "No clear winner for example-F1, micro-F1, subset accuracy, Hamming accuracy, macro ROC"
+    )
+    assert not any("NOT" in sentence for sentence in logged)
+
+
 def test_comparison_of_unfinished_methods_only() -> None:
     late = {"system": "chain", "title": "chain", "finished": False, "status": "did not finish in 5 minutes"}
     assert verdicts([late]) == {}

@@ -1,0 +1,60 @@
+"""Intervals of scores: how far they depend on which rows there happened to be.
+
+Rows are resampled with replacement (the bootstrap); a sample is the number of times that each row was drawn, so all
+samples are counted at once.
+
+>>> truth, chosen = np.array([[1.0, 0], [1, 1], [0, 1], [1, 0]]), np.array([[1, 0], [1, 0], [0, 1], [1, 1]], dtype=bool)
+>>> low, high = score_interval("micro_f1", truth, chosen)
+>>> bool(low <= 0.8 <= high)
+True
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+SAMPLES = 400
+#: the interval holds this share of the resampled scores
+SHARE = 0.95
+
+
+def draws(n: int, samples: int, seed: int = 0) -> np.ndarray:
+    """How often each of n rows is drawn, (1 + samples, n); the first are the rows as they are."""
+    drawn = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / max(1, n)), samples)
+    return np.vstack([np.ones(n), drawn])
+
+
+def score_interval(metric: str, truth_nL: np.ndarray, chosen_nL: np.ndarray, seed: int = 0) -> list[float]:
+    """Low and high end for one of the five metrics of label sets; truth is 1, 0, or NaN where unknown."""
+    known = ~np.isnan(truth_nL)
+    rows = np.flatnonzero(known.any(axis=1))
+    true, given = (truth_nL[rows] == 1) & known[rows], chosen_nL[rows].astype(bool) & known[rows]
+    scores = resampled(metric, true, given, draws(len(rows), SAMPLES, seed), known[rows])[1:]
+    return [round(float(end), 5) for end in np.quantile(scores, [(1 - SHARE) / 2, (1 + SHARE) / 2])]
+
+
+def resampled(metric: str, true: np.ndarray, given: np.ndarray, counts: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The metric on every sample, (samples,); labels that no row knows are left out of macro-F1.
+
+    true, given, known  bool (n, L); unknown entries are neither true nor given
+    counts              (samples, n)
+    """
+    hits = true & given
+    row_hits, row_size = hits.sum(axis=1), true.sum(axis=1) + given.sum(axis=1)
+    if metric == "example_f1":
+        f1 = np.divide(2.0 * row_hits, row_size, out=np.zeros(len(row_hits)), where=row_size > 0)
+        return np.asarray(counts @ f1 / counts.sum(axis=1))
+    if metric == "subset_accuracy":
+        return np.asarray(counts @ (2 * row_hits == row_size) / counts.sum(axis=1))
+    if metric == "hamming_accuracy":
+        return np.asarray(1 - (counts @ (row_size - 2 * row_hits)) / np.maximum(counts @ known.sum(axis=1), 1))
+    if metric == "micro_f1":
+        return np.asarray(2 * (counts @ row_hits) / np.maximum(counts @ row_size, 1))
+    assert metric == "macro_f1", metric
+    label_hits, label_size = (
+        np.asarray((sparse.csr_matrix(part, dtype=np.float64).T @ counts.T).T)  # (samples, L)
+        for part in (hits, true.astype(np.int64) + given)
+    )
+    f1 = np.divide(2 * label_hits, label_size, out=np.zeros_like(label_hits), where=label_size > 0)
+    return np.asarray(f1[:, known.any(axis=0)].mean(axis=1))
