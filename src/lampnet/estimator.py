@@ -42,6 +42,9 @@ from lampnet.training.progress import Progress, Stopped
 if TYPE_CHECKING:
     from lampnet.explain.explanation import Explanation
 
+#: the decision for the set that is most probable as a whole
+WHOLE_SET = "whole set"
+
 
 class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predict sets of labels by Label Message Passing.
@@ -78,7 +81,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     decision : str, optional
         A promise, such as "recall>=0.9" or "precision>=0.8": `predict` then cuts off where it is kept with 90%
-        confidence, instead of where `metric` is best. It may be set after the fit.
+        confidence, instead of where `metric` is best. Or "whole set": `predict` then takes the label set that is most
+        probable as a whole, among those that agree with what is known. It may be set after the fit.
     validation_fraction : float, optional
         The share of the rows held out to choose the best epoch and the decisions of a single network. By default
         up to 25,000 rows train a cross-fitted ensemble; of more rows a tenth is held out.
@@ -233,7 +237,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "training.threads": None if self.n_jobs is None else max(0, int(self.n_jobs)),
         }
         self._check_metric()
-        if self.decision is not None:
+        if self.decision not in (None, WHOLE_SET):
             Promise.read(self.decision)
         changes = {name: value for name, value in given.items() if value is not None}
         if "model.width" in changes and "model.heads" not in changes and int(changes["model.width"]) % 4:
@@ -265,7 +269,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return TopK(1) if self.y_form_.single else self.model_.decisions.best[self.metric]
         if self.y_form_.single:
             raise ConfigError(f"each row has exactly one class, so decision={self.decision!r} has nothing to cut off")
-        return self.model_.promised(self.decision)
+        return self.model_.whole_set_rule() if self.decision == WHOLE_SET else self.model_.promised(self.decision)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Logits (n, L); for two classes, one per row, the difference (n,)."""
@@ -315,6 +319,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rule, logits = self._rule(), self.model_logits(X)
         states = self._states(known, len(logits))
         proba = self._proba(logits, states)
+        if self.decision == WHOLE_SET and asked.top_k is None and asked.threshold is None:
+            return proba, asked.completed(self.model_.whole_sets(logits, states), proba)
         if self.decision is not None and states is not None:
             raise ConfigError("a promise holds where nothing is known of the labels; leave out known, or decision")
         if self.y_form_.single or self.decision is not None:

@@ -4,14 +4,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from lampnet import LaMPClassifier
 
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_table_is_written_from_the_measurements() -> None:
+@pytest.mark.parametrize("writer", ["known_labels.py", "audits.py", "whole_sets.py"])
+def test_the_table_is_written_from_the_measurements(writer: str) -> None:
     done = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "known_labels.py", "--check"],
+        [sys.executable, ROOT / "benchmarks" / writer, "--check"],
         capture_output=True,
         text=True,
         check=False,

@@ -41,6 +41,7 @@ from lampnet.evaluation.rules import (
     descending,
     rule_from_json,
 )
+from lampnet.evaluation.whole_set import WholeSet, choose_whole_set
 
 #: The 27 thresholds of the paper: 0.01 to 0.10 by 0.01, 0.15 to 0.95 by 0.05.
 PAPER_THRESHOLDS: tuple[float, ...] = tuple(
@@ -57,6 +58,10 @@ _MOST_TOP_K = 30
 #: a label's own threshold weighs as much as the global one.
 _EXPECTED_WEIGHTS = (0.0, 0.5, 1.0)
 _PRIOR_POSITIVES = (0.0, 2.0, 6.0, 20.0, 60.0)
+#: parts of the validation rows, each scored by what was chosen on the others
+FOLDS = 5
+#: what stands in a model's JSON for the rule `whole_set`, which is stored once
+SHARED = {"rule": "whole_set"}
 #: A more complex family must win on held-out rows by at least what this many rows can change: with few validation
 #: rows the simplest rule is the safest.
 _MARGIN_ROWS = 2.0
@@ -66,38 +71,53 @@ _MARGIN_ROWS = 2.0
 class Decisions:
     """The rules stored with a model.
 
-    paper  for each metric the best of the paper's thresholds
-    best   for each metric the best rule of all families
+    paper      for each metric the best of the paper's thresholds
+    best       for each metric the best rule of all families
+    whole_set  the most probable set as a whole; None where no label set occurs twice
     """
 
     paper: dict[str, Threshold]
     best: dict[str, Rule]
+    whole_set: WholeSet | None = None
 
     def to_json(self) -> dict[str, Any]:
         parts: dict[str, Mapping[str, Rule]] = {"paper": self.paper, "best": self.best}
-        return {part: {metric: rule.to_json() for metric, rule in rules.items()} for part, rules in parts.items()}
+        written: dict[str, Any] = {
+            part: {m: SHARED if rule is self.whole_set else rule.to_json() for m, rule in rules.items()}
+            for part, rules in parts.items()
+        }
+        return written if self.whole_set is None else written | {"whole_set": self.whole_set.to_json()}
 
     @classmethod
     def from_json(cls, data: Any, n_labels: int | None = None) -> Decisions:
         """Read what `to_json` wrote; anything else is refused."""
-        if not isinstance(data, Mapping) or set(data) != {"paper", "best"}:
+        if not isinstance(data, Mapping) or set(data) - {"whole_set"} != {"paper", "best"}:
             raise ModelFolderError("decisions must be a JSON object with the parts 'paper' and 'best'")
+        whole = WholeSet.from_json(data["whole_set"], n_labels) if "whole_set" in data else None
         parts: dict[str, dict[str, Rule]] = {}
         for part, rules in data.items():
+            if part == "whole_set":
+                continue
             if not isinstance(rules, Mapping) or set(rules) != set(METRICS):
                 raise ModelFolderError(f"decisions[{part!r}] must have one rule for each of {', '.join(METRICS)}")
-            parts[part] = {metric: rule_from_json(rules[metric], n_labels) for metric in METRICS}
+            parts[part] = {
+                m: whole if whole is not None and rules[m] == SHARED else rule_from_json(rules[m], n_labels)
+                for m in METRICS
+            }
         paper: dict[str, Threshold] = {}
         for metric, rule in parts["paper"].items():
             if not isinstance(rule, Threshold):
                 raise ModelFolderError(f"decisions['paper'][{metric!r}] must be a threshold, not {rule.describe()}")
             paper[metric] = rule
-        return cls(paper=paper, best=parts["best"])
+        return cls(paper=paper, best=parts["best"], whole_set=whole)
 
 
 def choose_decisions(y: Any, proba: np.ndarray, seed: int = 0) -> Decisions:
     """Both choices from validation rows: y (n, L), NaN where unknown, and proba (n, L)."""
-    return Decisions(paper=choose_paper_thresholds(y, proba), best=choose_best(y, proba, seed=seed))
+    y = np.asarray(y)
+    whole = choose_whole_set(y, proba, fold_numbers(len(proba), FOLDS, seed))
+    best = choose_best(y, proba, seed=seed, whole_set=whole)
+    return Decisions(choose_paper_thresholds(y, proba), best, None if whole is None else whole[1])
 
 
 def choose_paper_thresholds(y: Any, proba: np.ndarray) -> dict[str, Threshold]:
@@ -107,8 +127,13 @@ def choose_paper_thresholds(y: Any, proba: np.ndarray) -> dict[str, Threshold]:
     return {metric: Threshold(rules[int(truth.scores(metric, counts).argmax())]) for metric in METRICS}
 
 
-def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dict[str, Rule]:
-    """For each metric the rule of the family that does best on held-out validation rows."""
+def choose_best(
+    y: Any, proba: np.ndarray, seed: int = 0, folds: int = FOLDS, whole_set: tuple[float, WholeSet] | None = None
+) -> dict[str, Rule]:
+    """For each metric the rule of the family that does best on held-out validation rows.
+
+    whole_set  what `choose_whole_set` found; it competes for subset accuracy
+    """
     n = len(proba)
     folds = max(1, min(folds, n // 2))
     truth = Truth(y, proba, fold_numbers(n, folds, seed))
@@ -126,6 +151,8 @@ def choose_best(y: Any, proba: np.ndarray, seed: int = 0, folds: int = 5) -> dic
             held_out, rule = per_label.cross_fit(metric)
             if held_out > best_score + margin:
                 best_rule = rule
+        if metric == "subset_accuracy" and whole_set is not None and whole_set[0] > best_score + margin:
+            best_rule = whole_set[1]
         assert best_rule is not None
         chosen[metric] = best_rule
     return chosen

@@ -17,6 +17,7 @@ from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.data.known_labels import TRUE, UNKNOWN, States
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.rules import Rule
+from lampnet.evaluation.whole_set import WholeSet
 from lampnet.model.label_states import LabelStates
 
 #: the logit of a label that is known to be true
@@ -94,5 +95,7 @@ def decide(rules: dict[str, Rule], proba_nL: np.ndarray, states_nL: States) -> n
     regimes = regime_of(states_nL)
     for regime in np.unique(regimes):
         rows = regimes == regime
-        chosen[rows] = rules.get(str(regime), rules["nothing"]).apply(free[rows])
+        rule = rules.get(str(regime), rules["nothing"])
+        # A rule about whole sets takes known labels for what they are.
+        chosen[rows] = rule.apply(proba_nL[rows] if isinstance(rule, WholeSet) else free[rows])
     return np.where(unknown, chosen, states_nL == TRUE)

@@ -19,7 +19,7 @@ from scipy import sparse
 from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.known_labels import States
+from lampnet.data.known_labels import TRUE, UNKNOWN, States
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
@@ -28,6 +28,7 @@ from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.promises import Promise, Promises
 from lampnet.evaluation.rules import Threshold
+from lampnet.evaluation.whole_set import WholeSet
 from lampnet.inference.conditional import Conditional, decide
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.logits import logits_of_views, probabilities, with_priors_for_empty_rows
@@ -151,6 +152,28 @@ class FittedModel:
         stored = self.conditional.decisions
         rules = {name: asked.rule(decisions.best[metric]) for name, decisions in stored.items()}
         return asked.completed(decide({"nothing": rule} | rules, proba_nL, states_nL), proba_nL)
+
+    def whole_set_rule(self) -> WholeSet:
+        """The rule that chooses whole sets."""
+        rule = self.decisions.whole_set
+        if rule is None:
+            raise ConfigError(
+                "this model has no decision for whole sets: it was trained by an older lampnet, or no label set "
+                "occurs twice among its rows; use another decision"
+            )
+        return rule
+
+    def whole_sets(self, logits_nL: np.ndarray, states_nL: States | None = None) -> np.ndarray:
+        """The most probable label set of each row as a whole, bool (n, L), among those that agree with what is known.
+
+        logits_nL  with nothing known
+        """
+        rule = self.whole_set_rule()
+        proba = probabilities(logits_nL)
+        if states_nL is None:
+            return rule.apply(proba)
+        chosen = rule.apply(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE))
+        return np.where(states_nL == UNKNOWN, chosen, states_nL == TRUE)
 
     def output(self, examples: Examples, rows: np.ndarray) -> Output:
         """Every stage's logits and all attention weights of a few rows, in one batch."""
