@@ -135,7 +135,7 @@ class TrainingConfig:
     optimizer: Literal["adam", "adamw"] = "adamw"
     learning_rate: float = 1e-3
     weight_decay: float = 0.05
-    #: steps over which the learning rate rises from zero
+    #: steps over which the learning rate rises from zero; never more than a quarter of all
     warmup_steps: int = 200
     #: after the warm-up: constant, or falling to zero along a cosine over the epochs
     schedule: Literal["constant", "cosine"] = "cosine"

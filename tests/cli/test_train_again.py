@@ -22,14 +22,37 @@ def test_nothing_to_resume(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_resumed_training_keeps_its_time_budget(tmp_path: Path) -> None:
+def test_a_resumed_training_keeps_its_time_budget_or_takes_a_new_one(tmp_path: Path) -> None:
     rows, out = write_jsonl(tmp_path / "rows.jsonl", texts(40)), tmp_path / "model"
-    assert here("train", rows, "--out", out, "--time-budget", "20s", *QUICK, "--quiet") == 0
-    for again in ((), (rows, *QUICK)):
+    endless = ("--epochs", 100_000, "--set", "training.folds=1", "--set", "training.patience=0", *SMALL)
+    assert here("train", rows, "--out", out, "--time-budget", "1s", *endless, "--quiet") == 0
+    for again in ((), (rows, *endless)):
         assert here("train", *again, "--out", out, "--resume", "--quiet") == 0
-        assert load_model(out).config.training.time_budget == 20
-    assert here("train", "--out", out, "--resume", "--quiet", "--time-budget", "30s") == 0
-    assert load_model(out).config.training.time_budget == 30
+        assert load_model(out).config.training.time_budget == 1
+    epochs = load_model(out).metadata["epochs"]
+    assert here("train", "--out", out, "--resume", "--quiet", "--time-budget", "3s") == 0
+    assert load_model(out).config.training.time_budget == 3
+    assert load_model(out).metadata["epochs"] > epochs
+
+
+@pytest.mark.parametrize(
+    "options", [(*QUICK,), ("--preset", "quick"), ("--epochs", 2, "--set", "training.folds=2", *SMALL)]
+)
+def test_a_finished_folder_holds_what_prediction_needs_and_says_that_it_is_finished(
+    options: tuple[object, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, out = write_jsonl(tmp_path / "rows.jsonl", texts(40)), tmp_path / "model"
+    assert here("train", rows, "--out", out, *options, "--quiet") == 0
+    there = sorted(path for path in out.rglob("*") if path.is_file())
+    kinds = sorted(path.relative_to(out).as_posix().partition("-")[0] for path in there)
+    assert kinds == ["README.md", "checkpoints/run.json", "model.json", "weights"]
+    before = [path.read_bytes() for path in there]
+    for again in ((), (rows, *options)):
+        capsys.readouterr()
+        assert here("train", *again, "--out", out, "--resume") == 0
+        assert "the training has finished already" in "".join(capsys.readouterr())
+    assert sorted(path for path in out.rglob("*") if path.is_file()) == there
+    assert [path.read_bytes() for path in there] == before
 
 
 def test_the_next_command_can_be_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

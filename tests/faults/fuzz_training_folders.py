@@ -18,6 +18,7 @@ import sys
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -54,7 +55,10 @@ def write_rows(path: Path) -> Path:
 
 def interrupted(folder: Path, rows: Path) -> None:
     """A training of two networks that stands after the first epoch of each."""
-    train_into(run_on(rows, 2), folder)
+    with patch("lampnet.pipeline.run._forget_state"):
+        train_into(run_on(rows, 2), folder)
+    asked = folder / "checkpoints" / "run.json"
+    asked.write_text(json.dumps(json.loads(asked.read_text()) | {"finished": False}))
     for path in (folder / "checkpoints").rglob("checkpoint-*"):
         found = read_checkpoint(path)
         found.state["progress"] |= {"status": "interrupted", "epoch": 1, "batch": 0}

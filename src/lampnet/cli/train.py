@@ -86,13 +86,16 @@ def _train(asked: Run, out: Path, how: Resume | None, overwrite: bool, quiet: bo
     from rich.console import Console
 
     from lampnet.cli.display import TrainingDisplay, score_table
-    from lampnet.pipeline.run import train_into
+    from lampnet.pipeline.run import AlreadyFinished, train_into
     from lampnet.runtime import distributed
     from lampnet.training.progress import Stopped
 
     with distributed.joined() as team, TrainingDisplay(asked.config.training, quiet or not team.leads) as display:
         try:
             outcome = train_into(asked, out, how, overwrite, display.event, display.log, display.phase)
+        except AlreadyFinished:
+            display.log(f"the training has finished already; the model is in {out} (--overwrite trains it again)")
+            return 0
         except Stopped as stopped:
             kept = "the best model so far is saved" if stopped.model is not None else "nothing was learned yet"
             if team.leads:

@@ -276,6 +276,8 @@ class _Fit:
         network = () if model.network is None else model.network.parameters()
         interrupted = bool(self.control.received)
         status = histories[-1].status if histories else "interrupted" if interrupted else "finished"
+        if any(progress.status == "time budget" for progress in histories) and not interrupted:
+            status = "time budget"
         return {
             "kind": model.encoder.kind,
             "labels": len(model.label_names),

@@ -1,7 +1,7 @@
 """One training in one folder: checkpoints and settings while it runs, a model folder when it ends.
 
 ==================== =====================================================
-DIR/checkpoints/     run.json (what was asked), checkpoint-* (where it stands)
+DIR/checkpoints/     run.json (what was asked); until the training has finished, where it stands
 DIR/*                the model, once there is one (see `persistence/model_folder.py`)
 ==================== =====================================================
 """
@@ -28,7 +28,7 @@ from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
 from lampnet.readers.sources import Source, as_splits, prior_graph
 from lampnet.runtime import distributed
-from lampnet.runtime.atomic_files import make_folders, replace_files
+from lampnet.runtime.atomic_files import make_folders, remove_file, replace_files
 from lampnet.runtime.folder_lock import claimed
 from lampnet.runtime.limited_json import parse_json
 from lampnet.runtime.regular_files import read_regular
@@ -87,6 +87,10 @@ class Outcome:
     has_test: bool
 
 
+class AlreadyFinished(Exception):
+    """There is nothing to resume: the training came to its end, and its model is in the folder."""
+
+
 def feature_steps(features: str) -> int:
     """`embed` or `message-passing` as rounds of messages among input nodes.
 
@@ -121,6 +125,8 @@ def train_into(
 ) -> Outcome:
     """Train and leave a model folder; raises `Stopped` (the best model saved) when a signal asks for the end.
 
+    Raises `AlreadyFinished` where a training is to be resumed that has come to its end.
+
     overwrite  replace the model that the folder holds, once there is a new one, and drop a training that has not ended
     """
     leads = distributed.team().leads
@@ -137,10 +143,13 @@ def _train_into(
     team, kept, log = distributed.team(), folder / CHECKPOINTS, fit_run.log
     if resume is None and distributed.restarted():
         resume = Resume(keep_budget=True)
-    run, resumes = asked, False
+    run, resumes, is_over = asked, False, False
     if team.leads:
         run, resumes = _checked(asked, folder, kept, resume, overwrite)
-    run, resumes = distributed.from_leader((run, resumes))
+        is_over = resumes and run.finished and _standing(kept) is None
+    run, resumes, is_over = distributed.from_leader((run, resumes, is_over))
+    if is_over:
+        raise AlreadyFinished
     # The data first: a mistake there must leave no folder behind.
     data, columns = _data(run, folder if is_new else None, kept, resumes, log)
     names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
@@ -161,6 +170,9 @@ def _train_into(
     if team.leads:
         _save(model, run, columns, folder)
         _write_run(replace(run, finished=True), folder, kept)
+        # A network that the time budget ended goes on from its checkpoint when it is given more time.
+        if model.metadata["status"] != "time budget":
+            _forget_state(kept)
     assert model.valid_truth is not None
     assert model.valid_proba is not None
     scores = all_scores(model.valid_truth, model.valid_proba, model.decisions)
@@ -281,7 +293,7 @@ def _same(asked: Run, found: Run, folder: Path, resume: Resume) -> Run:
                 f"{folder} was trained with {name.removeprefix('config.')}={then.get(name)}, now {now[name]} was "
                 "given; to go on leave it out, to change it train into another folder"
             )
-    return asked
+    return replace(asked, finished=found.finished)
 
 
 def _flat(data: dict[str, Any], before: str = "") -> dict[str, Any]:
@@ -299,6 +311,17 @@ def _begin(run: Run, folder: Path, kept: Path) -> None:
     for network in (kept, *kept.glob("network-*")):
         remove_checkpoints(network)
     _write_run(run, folder, kept)
+
+
+def _forget_state(kept: Path) -> None:
+    """Keep only what was asked: prediction needs none of the rest, which can be ten times as large as the model."""
+    for path in kept.iterdir():
+        if path.name == RUN:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            remove_file(path)
 
 
 def _write_run(run: Run, folder: Path, kept: Path) -> None:

@@ -20,7 +20,7 @@ from lampnet.model.lamp import MessagePassing
 from lampnet.runtime.random_bytes import RandomBytes
 from lampnet.training.known_masks import draw_known
 from lampnet.training.loss import lamp_loss
-from lampnet.training.optimizer import make_optimizer
+from lampnet.training.optimizer import make_optimizer, warm_up
 
 GoesOn = Callable[[], bool]
 
@@ -63,7 +63,7 @@ def train_label_states(
         for batch in np.array_split(random.permutation(rows), batches):
             drops.reseed((config.seed, step))
             for group in optimizer.param_groups:
-                warm = min(1.0, (step + 1) / max(1, min(config.warmup_steps, steps // 4)))
+                warm = warm_up(step, steps, config.warmup_steps)
                 group["lr"] = config.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / steps))
             Y_BL = data.Y_nL[batch]
             states_BL = draw_known(Y_BL, data.logits_nL[batch], random)

@@ -65,6 +65,15 @@ class Adam:
                 parameter.grad = None
 
 
+def warm_up(step: int, steps: int, warmup_steps: int) -> float:
+    """The share of the learning rate at a step of so many: it rises over `warmup_steps`, at most a quarter of all.
+
+    >>> warm_up(0, 10_000, 200), warm_up(0, 40, 200), warm_up(9, 40, 200)
+    (0.005, 0.1, 1.0)
+    """
+    return min(1.0, (step + 1) / max(1, min(warmup_steps, steps // 4)))
+
+
 def make_optimizer(parameters: list[torch.nn.Parameter], config: TrainingConfig) -> Adam:
     """Adam or AdamW over these parameters."""
     # Vectors and biases (norms, gates) are not decayed: only matrices grow without need.

@@ -42,7 +42,7 @@ from lampnet.training.checkpoint import (
     save_checkpoint,
 )
 from lampnet.training.loss import lamp_loss
-from lampnet.training.optimizer import make_optimizer
+from lampnet.training.optimizer import make_optimizer, warm_up
 from lampnet.training.progress import ALONE, Callback, EpochRecord, Progress, RunContext, Stopped
 
 STEPS_BACK = 3
@@ -232,10 +232,11 @@ class Trainer:
 
     def _learning_rate(self) -> None:
         config, step = self.config, self.progress.step
-        rate = config.learning_rate * min(1.0, (step + 1) / max(1, config.warmup_steps))
+        steps = max(1, config.epochs * self.batches_an_epoch)
+        rate = config.learning_rate * warm_up(step, steps, config.warmup_steps)
         rate *= 0.5**self.progress.step_backs
         if config.schedule == "cosine":
-            done = min(1.0, step / max(1, config.epochs * self.batches_an_epoch))
+            done = min(1.0, step / steps)
             rate *= 0.5 * (1 + math.cos(math.pi * done))
         for group in self.optimizer.param_groups:
             group["lr"] = rate

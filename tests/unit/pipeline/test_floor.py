@@ -12,11 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from lampnet import load_data
+from lampnet.base_learners import forest
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
-from lampnet.errors import ConfigError
+from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.gain import GAIN_METRICS
 from lampnet.evaluation.metrics import METRICS
 from lampnet.explain.explain_rows import explain
@@ -59,10 +61,33 @@ def test_no_model_ends_below_its_stack_out_of_fold(
 ) -> None:
     # A rate this high makes bad networks, which must not be kept.
     config = Config.preset("fast").updated({**TINY, "training.learning_rate": 0.05, "training.folds": 3})
-    model = fit(Splits(train=random_rows(n, n_labels, noise, seed, unknown)), config)
+    check_floor(fit(Splits(train=random_rows(n, n_labels, noise, seed, unknown)), config))
+
+
+def check_floor(model: FittedModel) -> None:
     scores, stack = out_of_fold(model), model.metadata["stack_scores"]
     assert np.mean([scores[m] for m in GAIN_METRICS]) >= np.mean([stack[m] for m in GAIN_METRICS]) - 1e-9
     assert scores["example_f1"] >= stack["example_f1"] - 1e-9
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.05])
+@pytest.mark.parametrize(("name", "rows"), [("emotions", 391), ("scene", 300), ("sider", 150)])
+def test_no_data_set_of_the_tables_ends_below_its_stack_out_of_fold(
+    name: str, rows: int, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Real rows, those of the tables that are small enough, with the learners that the preset chooses for them."""
+    if not os.environ.get("LAMPNET_DATA"):
+        pytest.skip("LAMPNET_DATA does not name the folder of the data sets")
+    if name == "sider":
+        pytest.importorskip("rdkit", reason="molecules need rdkit")
+    try:
+        train = load_data(name).merged_back().train
+    except DataError as absent:
+        pytest.skip(f"{name} is not there: {absent}")
+    monkeypatch.setattr(forest, "TREES", 24)
+    some = np.sort(np.random.default_rng(0).permutation(len(train))[:rows])
+    changes = {"training.learning_rate": rate, "training.folds": 2, "training.epochs": 3, "training.threads": 1}
+    check_floor(fit(Splits(train=train.take(some)), Config.preset("fast").updated(changes)))
 
 
 def test_a_useless_network_is_left_out_and_the_model_is_the_stack(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.encoders import make_encoder
 from lampnet.errors import DataError
+from lampnet.inference.predictor import FittedModel
 from lampnet.pipeline.fit import fit
-from lampnet.pipeline.mapped_rows import is_prepared, open_prepared
+from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import WholeInChunks, prepare, prepare_source
 from lampnet.readers.sources import Source
 
@@ -355,8 +357,16 @@ def test_a_large_table_is_prepared_by_the_training_itself(tmp_path: Path, monkey
     parquet.write_table(arrow.table({"text": data.rows, "tags": tags}), rows)
     monkeypatch.setattr("lampnet.pipeline.prepare.LARGE_BYTES", 1000)
     small = ["--set=model.width=16", "--set=model.heads=2", "--epochs=1", "--quiet"]
+    prepared: list[bool] = []
+
+    def fitted(rows: object, *args: object, **more: Any) -> FittedModel:
+        prepared.append(isinstance(rows, MappedRows) and is_prepared(more["run"].folder / "prepared"))
+        return fit(rows, *args, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("lampnet.pipeline.run.fit", fitted)
     assert run(["train", str(rows), "--out", str(tmp_path / "model"), *small]) == 0
-    assert is_prepared(tmp_path / "model" / "checkpoints" / "prepared")
+    assert prepared == [True]
+    assert [path.name for path in (tmp_path / "model" / "checkpoints").iterdir()] == ["run.json"]
     (tmp_path / "broken.parquet").write_bytes(rows.read_bytes()[:-100])
     assert run(["train", str(tmp_path / "broken.parquet"), "--out", str(tmp_path / "other"), *small]) == 2
     assert not (tmp_path / "other").exists()

@@ -65,6 +65,14 @@ def test_two_runs_are_the_same_to_the_last_bit(threads: int) -> None:
     assert not equal(weights_of(runs[0]), weights_of(runs[2]))
 
 
+def test_a_short_training_reaches_its_learning_rate() -> None:
+    changes = {"training.schedule": "constant", "training.warmup_steps": 200, "training.learning_rate": 1e-3}
+    run = trainer({**changes, "training.epochs": 4})
+    progress = run.run()
+    assert progress.step < 200
+    assert [record.learning_rate for record in progress.history][1:] == [pytest.approx(1e-3)] * 3
+
+
 def test_accumulated_parts_are_one_batch() -> None:
     still = {"model.dropout": 0, "model.node_dropout": 0}
     runs = [trainer({**still, "training.accumulate": parts}, unknown=0.2) for parts in (1, 4)]
