@@ -11,7 +11,7 @@ from fuzzing import fuzzed
 
 
 @pytest.mark.parametrize("kind", ["training", "prepared"])
-@pytest.mark.parametrize("cases", [40, pytest.param(3000, marks=[pytest.mark.faults, pytest.mark.long])])
+@pytest.mark.parametrize("cases", [40, pytest.param(1000, marks=[pytest.mark.faults, pytest.mark.long])])
 def test_damaged_training_and_prepared_folders_are_used_or_refused(
     kind: str, cases: int, tmp_path: Path, record: Callable[[str, Any], None]
 ) -> None:
@@ -21,5 +21,5 @@ def test_damaged_training_and_prepared_folders_are_used_or_refused(
     assert summary["failures"] == []
     assert summary["accepted"] > cases / 20
     assert summary["refused"] > cases / 20
-    if cases == 3000:
+    if cases == 1000:
         record(f"{kind}_folders_fuzzed", cases)
