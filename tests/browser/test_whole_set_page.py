@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.explain.report.whole_set import whole_set_data
+
 
 def test_counts_scores_and_rows_are_those_of_the_set(watched: Any, digits: Any) -> None:
     page = watched.open(digits.test_set)
@@ -56,3 +58,33 @@ def test_hostile_names_stay_text(watched: Any, hostile: Any) -> None:
     assert page.inner_text("#rows tbody tr:first-child td:first-child") == "<i>0</i>"
     assert page.title() == f"{hostile.found.data}: the whole test set"
     assert page.locator("main script, main img").count() == 0
+
+
+def test_the_scatter_is_whole_and_its_axis_title_covers_no_point(watched: Any, digits: Any) -> None:
+    page = watched.open(digits.test_set)
+    boxes = page.eval_on_selector_all(
+        "#scatter svg text, #scatter svg circle",
+        """all => all.map(e => { const b = e.getBoundingClientRect(), s = e.ownerSVGElement.getBoundingClientRect();
+           return [e.tagName, e.textContent, b.left - s.left, b.top - s.top, b.right - s.left, b.bottom - s.top,
+                   s.width, s.height]; })""",
+    )
+    for _, text, left, top, right, bottom, width, height in boxes:
+        inside = left >= -0.5 and top >= -0.5 and right <= width + 0.5 and bottom <= height + 0.5
+        assert inside, text
+    titles = [
+        box for box in boxes if box[1] in ("attention", "share of the label's rows that have the other label too")
+    ]
+    assert len(titles) == 2
+    for title in titles:
+        for box in boxes:
+            if box[0] == "circle":
+                apart = box[2] >= title[4] or box[4] <= title[2] or box[3] >= title[5] or box[5] <= title[3]
+                assert apart, (title, box)
+
+
+def test_labels_that_never_occur_together_are_marked(watched: Any, digits: Any) -> None:
+    page = watched.open(digits.test_set)
+    cells = page.eval_on_selector_all("#pairs tbody tr", "all => all.map(e => e.cells[3].textContent)")
+    never = [found == 0 for _, _, _, found, _ in whole_set_data(digits.found)["pairs"]]
+    assert [cell == "never" for cell in cells] == never
+    assert ("no sign that they belong together" in page.inner_text("#attention-lead")) == any(never)

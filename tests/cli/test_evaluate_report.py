@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from lampnet_command import here
+from lampnet_command import explain_asked, here
 
 Capture = pytest.CaptureFixture[str]
 
@@ -46,3 +46,12 @@ def test_the_page_is_written_once_and_whole(trained: Path, tmp_path: Path, capsy
     assert here(*asked[:-1], tmp_path / "file") == 2
     assert (tmp_path / "file").read_text() == "mine"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["report.html"]
+
+
+def test_rows_of_the_training_are_called_so_in_explanations(trained: Path, tmp_path: Path, capsys: Capture) -> None:
+    for part, said in (("train", True), ("test", False)):
+        assert explain_asked(trained / "model", trained / "data" / f"{part}.jsonl", tmp_path / part, "--rows", "0") == 0
+        assert ("the model was trained on the train rows" in capsys.readouterr().err) == said
+        page = (tmp_path / part / "test_set.html").read_text()
+        assert f"the whole {part} set" in page
+        assert f'"trainedOn":{str(said).lower()}' in page

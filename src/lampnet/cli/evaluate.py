@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lampnet.cli import options
-from lampnet.errors import DataError, LampnetError
+from lampnet.cli.training_rows import part_of_training
+from lampnet.errors import DataError
 
 #: the labels' own scores are those of the label sets that are best for this metric
 LABEL_METRIC = "example_f1"
@@ -81,7 +82,7 @@ def command(
     source = _as_in_training(described, model, source, is_given=data is not None)
     part = as_trained(fitted, source).part(split, fitted.config.training.seed, options.log)
     rows = match_rows(fitted, part)
-    split = _part_of_training(described, source) or split
+    split = part_of_training(described, source) or split
     if rows.labels is None:
         raise DataError(f"{source.data}: the rows have no labels, so there is nothing to compare with")
     with distributed.joined() as team:  # several processes share the rows; the first one prints
@@ -171,21 +172,3 @@ def _as_in_training(known: Any, model: Path, source: Source, is_given: bool) -> 
         source = replace(source, labels=names)
     skips = "skip" in (source.on_bad_row, known.get("on_bad_row"))
     return replace(source, on_bad_row="skip" if skips else "error")
-
-
-def _part_of_training(known: Any, source: Source) -> str | None:
-    """Which part of the training's data this file is; None for another file, or none."""
-    from lampnet.readers.any_format import find_parts
-
-    trained_on = known.get("data") if isinstance(known, dict) else None
-    if not isinstance(trained_on, str) or source.named or not Path(source.data).is_file():
-        return None
-    rows = Path(source.data).resolve()
-    if str(rows) == trained_on:
-        return "train"
-    if str(rows.parent) != trained_on:
-        return None
-    try:
-        return next((part for part, file in find_parts(rows.parent).items() if file.samefile(rows)), None)
-    except LampnetError:  # a folder without a training part
-        return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lampnet.cli import options
+from lampnet.cli.training_rows import part_of_training
 from lampnet.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,7 +48,10 @@ def command(
     source = options.source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
     part = match_rows(fitted, _rows(fitted, source, split))
     wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]
-    files = write_folder(fitted, part, out, chosen, wanted, pictures=pictures, log=options.log)
+    which = part_of_training(fitted.metadata.get("source"), source) or split
+    if which != "test":
+        options.log(f"lampnet: warning: the model was trained on the {which} rows; explain rows that it has not seen")
+    files = write_folder(fitted, part, out, chosen, wanted, pictures=pictures, part=which, log=options.log)
     typer.echo(f"open {files.report} in a browser")
     typer.echo(f"the whole set: {files.test_set}")
     if files.pictures:

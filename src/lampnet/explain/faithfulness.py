@@ -35,6 +35,8 @@ from lampnet.model.stacked import StackedLaMP
 #: Share of the nodes, or of the other labels, that is removed (at least one).
 SHARE = 0.1
 RANDOM_DRAWS = 6
+#: Fewer cases than this say nothing: their standard error is itself uncertain by a fifth and more.
+ENOUGH_CASES = 15
 LABELS_PER_ROW = 5
 MOST_ROWS = 60
 _COPIES = 24
@@ -68,6 +70,9 @@ class Check:
         """The outcome in a sentence, no more confident than the numbers allow."""
         if self.attended is None or self.random is None or self.error is None:
             return f"Not measured: {self.skipped}."
+        if self.is_few:
+            cases = "1 case is" if self.cases == 1 else f"{self.cases} cases are"
+            return f"{cases} too few to compare with chance: explain more rows, until there are {ENOUGH_CASES} cases."
         gap = self.attended - self.random
         if gap > 2 * self.error:
             return "What got most attention mattered more than chance."
@@ -76,7 +81,12 @@ class Check:
         return "No difference from chance could be shown: do not read attention as a reason here."
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"verdict": self.verdict()}
+        return asdict(self) | {"verdict": self.verdict(), "few": self.is_few}
+
+    @property
+    def is_few(self) -> bool:
+        """Whether there are too few cases to say anything."""
+        return self.cases < ENOUGH_CASES
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -134,8 +134,11 @@ def test_nothing_is_measured_for_an_edgeless_graph_or_a_single_node(trained: Tra
     ("attended", "words"), [(0.30, "mattered more than chance"), (0.11, "No difference"), (0.0, "less than chance")]
 )
 def test_verdicts_need_two_standard_errors(attended: float, words: str) -> None:
-    check = Check(name="n", question="q", cases=9, attended=attended, random=0.1, error=0.02, wins=0.5)
+    check = Check(name="n", question="q", cases=40, attended=attended, random=0.1, error=0.02, wins=0.5)
     assert words in check.verdict()
+    few = replace(check, cases=7)
+    assert few.verdict().startswith("7 cases are too few to compare with chance")
+    assert (check.to_json()["few"], few.to_json()["few"]) == (False, True)
 
 
 def test_a_changed_copy_leaves_the_fitted_model_alone(model: FittedModel, data: Dataset) -> None:

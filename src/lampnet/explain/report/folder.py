@@ -49,12 +49,14 @@ def write_folder(
     *,
     pictures: int = 1,
     seed: int = 0,
+    part: str = "test",
     log: Callable[[str], None] = lambda sentence: None,
 ) -> ReportFiles:
     """Explain rows, by default the first 20, and write everything about them; the folder is made where needed.
 
     Static pictures are drawn of the first `pictures` rows. `seed` is that of the random baseline of the checks,
-    and of the rows drawn from a very large set.
+    and of the rows drawn from a very large set. `part` is "train" or "valid" for rows of the training, and the page of
+    the whole set says so.
     """
     if not len(data):
         raise DataError(f"{data.name}: there are no rows to explain; give at least one")
@@ -79,7 +81,7 @@ def write_folder(
         log(f"summarising {len(whole)} rows for the page of the whole set")
         found = summarise_predicted(predicted, predicted.where(whole))
         explained = wanted.tolist()
-        test_set = whole_set_page(found, explained=explained, report_link=REPORT, of=len(data))
+        test_set = whole_set_page(found, explained=explained, report_link=REPORT, of=len(data), part=part)
         log(f"drawing the pictures of {min(pictures, len(explanations))} rows")
         drawn = {name: picture for e in explanations[:pictures] for name, picture in drawn_pictures(e).items()}
         if drawn:

@@ -87,7 +87,7 @@ def _metrics(scores: Mapping[str, Any]) -> str:
         shown = [f"{value:.4f}", f"{low:.4f} to {high:.4f}", rule, f"{paper:.4f}", f"{at:g}"]
         rows.append([metric.replace("_", " "), *shown])
     ranking = ", ".join(
-        f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores["ranking"].items() if value is not None
+        f"{name.replace('_', ' ')} {value:.4f}" for name, value in scores["ranking"].items() if isinstance(value, float)
     )
     head = ("metric", "score", "95% interval", "by the rule", "at the paper's threshold", "threshold")
     return f"<h2>Scores</h2>{_table(head, rows)}<p class='dim'>Without a decision rule: {_text(ranking)}.</p>"

@@ -166,12 +166,13 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float | None:
     return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 6)
 
 
-def whole_set_data(found: WholeSet) -> dict[str, Any]:
+def whole_set_data(found: WholeSet, part: str = "test") -> dict[str, Any]:
     """JSON data for the page: lists cut to what a person can read, with their full lengths."""
     n_labels, changes = len(found.label_names), found.changes[:MOST_CHANGES]
     names = dict(zip(found.numbers.tolist(), found.ids, strict=True))
     return {
-        "title": f"{found.data}: the whole test set",
+        "title": f"{found.data}: the whole {part} set",
+        "trainedOn": part != "test",
         "kind": found.kind,
         "rule": found.rule,
         "labels": [name[:5_000] for name in found.label_names],

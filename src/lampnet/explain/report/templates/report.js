@@ -136,7 +136,7 @@ function drawFaithfulness() {
   const { nodes, labels, rows } = DATA.faithfulness;
   replaceAll(byId("checks"), ...[nodes, labels].map((check, n) => {
     const box = make("div", { class: "check", "data-check": n ? "labels" : "nodes" }, make("strong", { text: check.name }), make("p", { class: "small", text: check.question }));
-    if (check.attended !== null) {
+    if (check.attended !== null && !check.few) {
       const widest = Math.max(Math.abs(check.attended), Math.abs(check.random), check.everything || 0, 1e-9);
       const list = make("ol", { class: "bars" });
       const lines = [["Most attended", check.attended], ["Random", check.random]];
@@ -149,7 +149,7 @@ function drawFaithfulness() {
       box.append(list);
     }
     box.append(make("p", { class: "verdict", text: check.verdict }));
-    if (check.attended !== null) box.append(make("p", { class: "small", text: `Mean ${n ? "move" : "fall"} in percentage points over ${count(check.cases, "case")} from ${count(rows, "row")}; standard error of the difference ${(check.error * 100).toFixed(2)}; larger than random in ${percent(check.wins)} of the cases.` }));
+    if (check.attended !== null && !check.few) box.append(make("p", { class: "small", text: `Mean ${n ? "move" : "fall"} in percentage points over ${count(check.cases, "case")} from ${count(rows, "row")}; standard error of the difference ${(check.error * 100).toFixed(2)}; larger than random in ${percent(check.wins)} of the cases.` }));
     return box;
   }));
 }

@@ -1,4 +1,4 @@
-// The page of a whole test set.
+// The page of a whole set of rows.
 
 const ROWS_SHOWN = 150;
 const name = (i) => shorten(DATA.labels[i], 80);
@@ -25,7 +25,7 @@ function drawTiles() {
   add("labels", DATA.labels.length.toLocaleString("en"));
   const words = { subset_accuracy: "subset accuracy", hamming_accuracy: "Hamming accuracy", example_f1: "example F1", micro_f1: "micro F1", macro_f1: "macro F1" };
   for (const [key, word] of Object.entries(words)) if (DATA.scores && key in DATA.scores) add(word, DATA.scores[key].toFixed(3));
-  byId("rule").textContent = (DATA.of > DATA.rows ? `A random part of ${count(DATA.of, "row")}. ` : "") + "Decision rule: " + DATA.rule + "." + (DATA.scores ? "" : " The rows have no labels, so there are no scores.");
+  byId("rule").textContent = (DATA.of > DATA.rows ? `A random part of ${count(DATA.of, "row")}. ` : "") + (DATA.trainedOn ? "The model was trained on these rows, so scores are too good and messages look more certain than on new rows. " : "") + "Decision rule: " + DATA.rule + "." + (DATA.scores ? "" : " The rows have no labels, so there are no scores.");
 }
 
 function drawChanged() {
@@ -52,29 +52,30 @@ function drawChanged() {
 
 function drawAttention() {
   byId("attention-lead").textContent = "Mean attention of one label to another, over the rows where the first is true or predicted, against how often the two occur together." +
+    (DATA.pairs.some((pair) => pair[3] === 0) ? " Attention to a label that is never there together with the first is no sign that they belong together: such a message may speak against the label, or mean nothing." : "") +
     (DATA.agreement === null ? "" : ` Rank correlation over all such pairs: ${DATA.agreement.toFixed(2)}; a value near 1 means that attention repeats co-occurrence.`);
   const body = make("tbody");
   for (const [i, j, attention, together, rows] of DATA.pairs)
-    body.append(make("tr", { "data-from": j, "data-to": i }, cell(name(i)), cell(name(j)), cell(percent(attention), true), cell(percent(together), true), cell(rows.toLocaleString("en"), true)));
+    body.append(make("tr", { "data-from": j, "data-to": i }, cell(name(i)), cell(name(j)), cell(percent(attention), true), cell(together === 0 ? "never" : percent(together), true), cell(rows.toLocaleString("en"), true)));
   replaceAll(byId("pairs"), header(["Label", "Attends to", "Attention", "Together", "Rows"], [2, 3, 4]), body);
   byId("attention-left-out").textContent = `Shown: ${DATA.pairs.length} strongest pairs and ${DATA.dots.length} dots of ${count(DATA.nPairs, "ordered pair")}.`;
   drawScatter();
 }
 
 function drawScatter() {
-  const box = byId("scatter"), width = Math.max(260, box.clientWidth || 420), height = 320, left = 46, bottom = 40;
+  const box = byId("scatter"), width = Math.max(260, box.clientWidth || 420), height = 330, left = 46, right = 26, top = 28, bottom = 40;
   const most = Math.max(0.01, ...DATA.dots.map((dot) => dot[2]));
-  const x = (value) => left + value * (width - left - 12), y = (value) => height - bottom - (value / most) * (height - bottom - 14);
+  const x = (value) => left + value * (width - left - right), y = (value) => height - bottom - (value / most) * (height - bottom - top);
   const drawing = makeSvg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Attention against co-occurrence, one dot per pair of labels" });
   for (const part of [0, 0.25, 0.5, 0.75, 1]) {
-    drawing.append(makeSvg("line", { x1: left, x2: width - 12, y1: y(part * most), y2: y(part * most), class: "axis" }),
+    drawing.append(makeSvg("line", { x1: left, x2: width - right, y1: y(part * most), y2: y(part * most), class: "axis" }),
       makeSvg("text", { x: left - 6, y: y(part * most) + 4, "font-size": 11, "text-anchor": "end", class: "soft-text", text: percent(part * most) }),
       makeSvg("text", { x: x(part), y: height - bottom + 16, "font-size": 11, "text-anchor": "middle", class: "soft-text", text: part * 100 + "%" }));
   }
   drawing.append(makeSvg("text", { x: width / 2, y: height - 4, "font-size": 12, "text-anchor": "middle", class: "soft-text", text: "share of the label's rows that have the other label too" }));
   drawing.append(makeSvg("text", { x: left, y: 11, "font-size": 12, class: "soft-text", text: "attention" }));
   for (const [i, j, attention, together] of DATA.dots)
-    drawing.append(makeSvg("circle", { cx: x(together).toFixed(1), cy: y(attention).toFixed(1), r: 4, class: "dot", "data-tip": name(i) + " attends to " + name(j) + ": " + percent(attention) + ", together " + percent(together) }));
+    drawing.append(makeSvg("circle", { cx: x(together).toFixed(1), cy: y(attention).toFixed(1), r: 4, class: "dot", "data-tip": name(i) + " attends to " + name(j) + ": " + percent(attention) + (together === 0 ? ", never together" : ", together " + percent(together)) }));
   replaceAll(box, drawing);
 }
 
