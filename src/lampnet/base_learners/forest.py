@@ -7,7 +7,6 @@ with rows x trees, not with leaves x labels. That is why scikit-learn grows the 
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any
 
@@ -84,12 +83,12 @@ class ForestLearner:
         grower = _Grower(_seen(X, self.columns), (Y - prior) / np.sqrt(prior * (1 - prior) + 1e-3), seed, subsets)
         wanted = TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS
         few, n_trees = (-(-count // len(subsets)) * len(subsets) for count in (min(FEWEST_TREES, wanted), wanted))
-        progress, began = context.progress, time.monotonic()
+        progress, began = context.progress, context.clock()
         grown = side_by_side(
             grower.tree, range(few), lambda share: progress(share * few / n_trees, f"growing {n_trees} trees")
         )
         if context.budget_seconds is not None and few < n_trees:
-            seconds = (time.monotonic() - began) / few
+            seconds = (context.clock() - began) / few
             affordable = int(context.budget_seconds / max(seconds, 1e-9)) // len(subsets) * len(subsets)
             if affordable < n_trees:
                 n_trees = max(few, affordable)

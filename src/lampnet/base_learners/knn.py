@@ -26,6 +26,7 @@ class KNNLearner:
         self.X: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self.prior = np.zeros(0, dtype=np.float32)
+        self._X_T: Any = None
 
     def fit(
         self,
@@ -35,22 +36,32 @@ class KNNLearner:
         fold_n: np.ndarray | None = None,
         context: FitContext = QUIET,
     ) -> np.ndarray:
+        rows = _unit_rows(X)
         chosen = self._store(X, Y_nL, seed)
+        if context.budget_seconds is not None:
+            # What one block takes says how many reference rows the others can be compared with.
+            began = context.clock()
+            self._logits(rows[:_BLOCK], None, context.progress)
+            seconds = (context.clock() - began) * rows.shape[0] / max(1, min(_BLOCK, rows.shape[0]))
+            affordable = max(FEW_ROWS, int(len(chosen) * context.budget_seconds / max(seconds, 1e-9)))
+            if affordable < len(chosen):
+                context.log(f"knn: {affordable} reference rows instead of {len(chosen)}, to keep the time budget")
+                chosen = self._store(X, Y_nL, seed, affordable)
         if fold_n is None:
             # Leave-one-out, unless nearly all rows are neighbours of each other: then the others' mean is the
             # row's own labels inverted, and whole folds are left out instead.
             n = len(Y_nL)
             fold_n = np.arange(n) if n >= FEW_ROWS else fold_numbers(n, min(FOLDS, max(2, n // 10)), seed)
-        return self._logits(_unit_rows(X), (fold_n, fold_n[chosen]), context.progress)
+        return self._logits(rows, (fold_n, fold_n[chosen]), context.progress)
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         self._store(X, Y_nL, seed)
 
-    def _store(self, X: Features, Y_nL: np.ndarray, seed: int) -> np.ndarray:
+    def _store(self, X: Features, Y_nL: np.ndarray, seed: int, most: int = REFERENCE_ROWS) -> np.ndarray:
         """Keep a sample of the rows as reference; return their indices."""
         self.prior = label_priors(Y_nL)
-        chosen = np.sort(np.random.default_rng(seed).permutation(len(Y_nL))[:REFERENCE_ROWS])
-        self.X = _unit_rows(X[chosen])
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(Y_nL))[:most])
+        self.X, self._X_T = _unit_rows(X[chosen]), None
         # An unknown label counts as its prior, so it votes neither for nor against.
         Y = Y_nL[chosen]
         self.Y = np.where(np.isnan(Y), self.prior, Y).astype(np.float32)
@@ -67,30 +78,37 @@ class KNNLearner:
         """`folds`: of the rows and of the reference rows; a row's neighbours come from other folds."""
         logits = np.empty((X.shape[0], len(self.prior)), dtype=np.float32)
         k = min(NEIGHBOURS, self.X.shape[0] - int(folds is not None))
+        X_T = self._transposed()
         for first in range(0, X.shape[0], _BLOCK):
             progress(first / X.shape[0], "searching neighbours")
             block = slice(first, first + _BLOCK)
             if k < 1:
                 logits[block] = _bounded_logit(self.prior)
                 continue
-            cosine = _dense(X[block] @ self.X.T).astype(np.float32, copy=False)
+            cosine = _dense(X[block] @ X_T).astype(np.float32, copy=False)
             if folds is not None:
                 cosine[folds[0][block, None] == folds[1]] = -np.inf
             nearest = np.argpartition(-cosine, k - 1, axis=1)[:, :k]
             weight = np.maximum(np.take_along_axis(cosine, nearest, axis=1), 0) ** SIMILARITY_POWER
             weight /= np.maximum(weight.max(axis=1, keepdims=True), 1e-12)
-            rows = np.repeat(np.arange(len(weight)), k)
-            votes = _dense(sparse.csr_matrix((weight.ravel(), (rows, nearest.ravel())), shape=cosine.shape) @ self.Y)
+            starts = np.arange(0, weight.size + 1, k)
+            votes = _dense(sparse.csr_matrix((weight.ravel(), nearest.ravel(), starts), shape=cosine.shape) @ self.Y)
             # One vote for the prior keeps the logits finite.
             logits[block] = _bounded_logit((votes + self.prior) / (weight.sum(axis=1, keepdims=True) + 1.0))
         return logits
+
+    def _transposed(self) -> Any:
+        """(F, n) reference rows; kept, because to turn them round takes longer than to compare one row with them."""
+        if self._X_T is None:
+            self._X_T = sparse.csr_matrix(self.X.T) if sparse.issparse(self.X) else self.X.T
+        return self._X_T
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"prior": self.prior, **_matrix_arrays("X", self.X), **_matrix_arrays("Y", self.Y)}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.prior = arrays["prior"]
-        self.X, self.Y = _matrix_from("X", arrays), _matrix_from("Y", arrays)
+        self.X, self.Y, self._X_T = _matrix_from("X", arrays), _matrix_from("Y", arrays), None
 
 
 def _bounded_logit(p: np.ndarray) -> np.ndarray:
@@ -105,7 +123,9 @@ def _dense(X: Any) -> np.ndarray:
 def _unit_rows(X: Features) -> Any:
     # Not sklearn.preprocessing.normalize: it takes over a second to import, and prediction needs no scikit-learn.
     if sparse.issparse(X):
-        return sparse.csr_matrix(sparse.diags_array(1 / np.maximum(norm(X, axis=1), 1e-12)) @ X, dtype=np.float32)
+        X = sparse.csr_matrix(X)
+        scale = np.repeat(1 / np.maximum(norm(X, axis=1), 1e-12), np.diff(X.indptr))
+        return sparse.csr_matrix(((scale * X.data).astype(np.float32), X.indices, X.indptr), shape=X.shape)
     X = np.asarray(X, dtype=np.float32)
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
 

@@ -6,7 +6,6 @@ is predicted by a model that never saw it. Logits are centred per label and scal
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -75,7 +74,7 @@ class Stack:
         fitted     what an earlier fit on the same rows handed to `on_fitted`: these learners are not fitted again
         """
         columns: list[np.ndarray] = []
-        began = time.monotonic()
+        began = context.clock()
         for number, (name, learner) in enumerate(zip(self.names, self.learners, strict=True)):
             if name in fitted:
                 learner.restore(fitted[name].arrays)
@@ -83,7 +82,7 @@ class Stack:
                 continue
             budget = context.budget_seconds
             if budget is not None:  # what is left, shared by the learners that are left
-                budget = max(0.0, budget - (time.monotonic() - began)) / (len(self.names) - number)
+                budget = max(0.0, budget - (context.clock() - began)) / (len(self.names) - number)
             own = replace(context, progress=self._part(context.progress, number), budget_seconds=budget)
             columns.append(learner.fit(X, Y_nL, seed, fold_n, own))
             if on_fitted is not None:
