@@ -1,0 +1,131 @@
+"""How many clicks complete a row's labels, from a list of ten that is static and from one that follows what is known.
+
+    python benchmarks/suggestions.py emotions mediamill     # measure, then write docs/known-labels.md
+    python benchmarks/suggestions.py                        # write the page again from the measurements
+    python benchmarks/suggestions.py --check                # fail where the page differs from the measurements
+
+A person sees ten labels and accepts a true one with a click, until the row has all of its labels. Where none of the
+ten is true, another click brings the next ten. The static list is ranked by the input once; ours is ranked again after
+every click, by the input, the labels accepted and the labels passed over. The least possible is one click per label.
+Also measured: the time of one call of `suggest` on one core, with three true labels known.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, nothing_known
+from lampnet.inference.conditional import Conditional
+
+DOCS = Path(__file__).parent.parent / "docs"
+MEASURED, PAGE = DOCS / "measurements" / "suggestions.json", DOCS / "known-labels.md"
+BEGIN, END = "<!-- suggestions: written by benchmarks/suggestions.py -->", "<!-- end of suggestions -->"
+SHOWN, MOST_ROWS, TIMED = 10, 200, 50
+
+
+def static_clicks(Y_nL: np.ndarray, scores_nL: np.ndarray) -> np.ndarray:
+    """Clicks of each row, int (n,), with a list that keeps its order: the labels, and the pages turned.
+
+    >>> static_clicks(np.array([[1] + [0] * 19 + [1]]), -np.arange(21.0)[None]).tolist()
+    [4]
+    """
+    rank = np.argsort(np.argsort(-scores_nL, axis=1, kind="stable"), axis=1)
+    last = np.where(Y_nL == 1, rank, 0).max(axis=1)
+    return (Y_nL == 1).sum(axis=1) + last // SHOWN
+
+
+def guided_clicks(Y_nL: np.ndarray, logits_nL: np.ndarray, conditional: Conditional) -> np.ndarray:
+    """Clicks of each row, int (n,), with a list that is ranked again after every click."""
+    states = nothing_known(*Y_nL.shape)
+    clicks = np.zeros(len(Y_nL), dtype=np.int64)
+    while (rows := np.flatnonzero(((Y_nL == 1) & (states == UNKNOWN)).any(axis=1))).size:
+        ranked = conditional.logits(logits_nL[rows], states[rows])
+        ranked = np.where(states[rows] == UNKNOWN, ranked, -np.inf)
+        shown = np.argsort(-ranked, axis=1, kind="stable")[:, :SHOWN]
+        open_labels = np.take_along_axis(states[rows], shown, axis=1) == UNKNOWN
+        true = (np.take_along_axis(Y_nL[rows], shown, axis=1) == 1) & open_labels
+        for row, labels, right, still in zip(rows, shown, true, open_labels, strict=True):
+            if right.any():
+                states[row, labels[np.argmax(right)]] = TRUE
+            else:
+                states[row, labels[still]] = FALSE
+        clicks[rows] += 1
+    return clicks
+
+
+def measure(name: str) -> dict[str, Any]:
+    from lampnet.config import Config
+    from lampnet.experiments.material import open_material
+    from lampnet.inference.labelling import suggest
+    from lampnet.pipeline.fit import fit
+
+    material = open_material(name)
+    model = fit(material.labelled, Config.preset("quick").updated({"training.threads": 1}))
+    conditional, priors = model.given_known(), model.label_priors
+    assert priors is not None
+    test = material.part("test")
+    enough = np.flatnonzero(np.nansum(test.indicator(), axis=1) >= 2)
+    test = test.take(np.sort(np.random.default_rng(0).permutation(enough)[:MOST_ROWS]))
+    Y, logits = np.nan_to_num(test.indicator()), model.logits(test.rows, test.row_edges)
+    static, guided = static_clicks(Y, logits), guided_clicks(Y, logits, conditional)
+    states = nothing_known(*Y.shape)
+    for row in range(len(Y)):
+        states[row, np.flatnonzero(Y[row])[:3]] = TRUE
+    seconds = []
+    for row in range(min(TIMED, len(test))):
+        one = test.take(np.array([row]))
+        began = time.perf_counter()
+        suggest(conditional, model.logits(one.rows, one.row_edges)[0], states[row], priors, SHOWN)
+        seconds.append(time.perf_counter() - began)
+    difference = static - guided
+    return {
+        "rows": len(test),
+        "labels": Y.shape[1],
+        "least": float(Y.sum(axis=1).mean()),
+        "static": float(static.mean()),
+        "guided": float(guided.mean()),
+        "saved": float(difference.mean()),
+        "saved_error": float(difference.std(ddof=1) / np.sqrt(len(difference))),
+        "suggest_ms": 1000 * float(np.median(seconds)),
+    }
+
+
+def table(measured: dict[str, Any]) -> str:
+    """Markdown; the error is the standard error over rows."""
+    lines = [
+        "| data | test rows | labels | labels of a row | clicks, static list | clicks, ours | saved | `suggest`, ms |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, one in sorted(measured.items()):
+        clicks = f"{one['least']:.1f} | {one['static']:.1f} | {one['guided']:.1f}"
+        saved = f"{one['saved']:.2f} ± {one['saved_error']:.2f}"
+        lines.append(f"| {name} | {one['rows']} | {one['labels']} | {clicks} | {saved} | {one['suggest_ms']:.0f} |")
+    return "\n".join(lines)
+
+
+def page(measured: dict[str, Any]) -> str:
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
+
+
+def main(arguments: list[str]) -> None:
+    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
+    if arguments == ["--check"]:
+        if page(measured) != PAGE.read_text(encoding="utf-8"):
+            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/suggestions.py")
+        return
+    for name in arguments:
+        measured[name] = measure(name)
+        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+        print(name, measured[name], flush=True)
+    PAGE.write_text(page(measured), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
