@@ -6,6 +6,7 @@ import signal
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
 from lampnet.data.from_arrays import is_frame, row_count, row_numbers
 from lampnet.data.kinds import kind_of
-from lampnet.data.known_labels import States, read_known
+from lampnet.data.known_labels import States, as_dicts, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence
 from lampnet.data.parts import PartRows
@@ -521,11 +522,13 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         chosen[:, : len(self.classes_)] = self._rule().apply(self.predict_proba(X))
         return float(METRICS[self.metric](truth, chosen))
 
-    def explain(self, X: Any, rows: Any = None, labels: Any = None) -> list[Explanation]:
+    def explain(self, X: Any, rows: Any = None, labels: Any = None, known: Any = None) -> list[Explanation]:
         """For each row the input parts and the other labels that each label received messages from.
 
         rows    one row number, several, or a mask (n,); all by default
         labels  one or several of `classes_`, to show whether or not they are in play
+        known   what is known of the labels of X, as in `predict_proba`: the explanations mark it, and their
+                probabilities are those given it
         """
         from lampnet.explain.explain_rows import explain
 
@@ -533,7 +536,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if labels is not None:
             lone = isinstance(labels, str) or not isinstance(labels, Iterable)
             labels = [str(label) for label in ([labels] if lone else labels)]
-        return explain(self.model_, data, row_numbers(rows, len(data)), labels, rule=self._rule())
+        if known is not None:
+            if self.decision is not None:
+                raise ConfigError("explain takes known labels with the decisions for a metric; leave out decision")
+            states = self._states(known, len(data))
+            assert states is not None
+            data = replace(data, known=as_dicts(states, self.model_.label_names))
+        rule, numbers = self._rule(), row_numbers(rows, len(data))
+        return explain(self.model_, data, numbers, labels, rule=rule, metric=self.metric)
 
     def save(self, folder: str | Path) -> Path:
         """Write a model folder that `load` and the command line read; labels must be texts, numbers or booleans.

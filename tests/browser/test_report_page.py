@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lampnet import LaMPClassifier
+from lampnet.explain.report.page import write_report
+
 
 def weights_shown(page: Any, selector: str, size: int) -> np.ndarray:
     """What the page highlights: data-weight by data-node."""
@@ -158,3 +161,19 @@ def test_the_toggle_turns_light_into_dark(watched: Any, digits: Any) -> None:
     assert page.inner_text("#theme") == "Light"
     page.click("#theme")
     assert page.evaluate(colour) == before
+
+
+def test_known_labels_are_marked_and_what_ifs_follow_the_selected_label(watched: Any, tmp_path: Path) -> None:
+    texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 8
+    tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 8
+    small = {"training.warmup_steps": 5, "training.threads": 1}
+    model = LaMPClassifier(width=16, epochs=1, settings=small).fit(texts, tags)
+    found = model.explain(texts[:1], known=[{"sport": True, "travel": False}])
+    page = watched.open(write_report(tmp_path / "report.html", found))
+    chips = page.eval_on_selector_all("#summary .chips button", "all => all.map(e => [e.className, e.textContent])")
+    assert ["given", True] in [[kind, "sport" in text] for kind, text in chips]
+    assert ["refused", True] in [[kind, "travel" in text] for kind, text in chips]
+    page.click(f'#stages [data-pick="{found[0].labels.index("sport")}"]')
+    assert page.is_visible("#what-if-section")
+    shown = page.eval_on_selector_all("#what-if tbody tr", "all => all.map(e => Number(e.dataset.index))")
+    assert set(shown) <= {found[0].labels.index("italy")}  # the others are known

@@ -25,5 +25,5 @@ def test_the_table_is_written_from_the_measurements(writer: str) -> None:
 def test_every_method_of_the_example_exists() -> None:
     page = (ROOT / "docs" / "known-labels.md").read_text(encoding="utf-8")
     shown = [line.partition("model.")[2].partition("(")[0] for line in page.splitlines() if line.startswith("model.")]
-    assert len(shown) == 4
+    assert len(shown) == 5
     assert all(callable(getattr(LaMPClassifier, name)) for name in shown)

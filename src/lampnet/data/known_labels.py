@@ -66,6 +66,15 @@ def states_of_truth(Y_nL: np.ndarray) -> States:
     return np.where(np.isnan(Y_nL), UNKNOWN, np.where(Y_nL > 0, TRUE, FALSE)).astype(np.int8)
 
 
+def as_dicts(states_nL: States, labels: Sequence[str]) -> list[dict[str, bool]]:
+    """States as one dict per row.
+
+    >>> as_dicts(np.array([[0, 1, -1]]), ["corn", "grain", "wheat"])
+    [{'grain': True, 'wheat': False}]
+    """
+    return [{labels[i]: bool(row[i] == TRUE) for i in np.flatnonzero(row).tolist()} for row in states_nL]
+
+
 def merged(first: States, second: States, labels: Sequence[Any]) -> States:
     """What two sources know together; a label that one calls true and the other false is an error."""
     clash = np.argwhere((first * second) < 0)

@@ -6,15 +6,16 @@ Axes: T steps, G stages, H heads, K labels shown, S nodes, L all labels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, did_you_mean
 from lampnet.evaluation.rules import PerLabelThreshold, Rule, Threshold
-from lampnet.explain.attention import PredictedRows, RowAttention, Stages, decision_rule, predict_rows
+from lampnet.explain.attention import PredictedRows, RowAttention, Stages, predict_rows
 from lampnet.explain.explanation import Explanation, strongest
+from lampnet.explain.given_known import GivenKnown
 from lampnet.explain.input_view import describe_input
 from lampnet.inference.predictor import FittedModel
 
@@ -31,6 +32,10 @@ STRANDS = (
 STACK_ONLY = (
     "This model predicts by its base learners (stage 0), because its network scored no better on held-out rows; "
     "the later stages and the attention show what the network makes of the row."
+)
+KNOWN = (
+    "Some labels were known: probabilities and decisions are those given what was known; stages and attention show "
+    "what the input alone says."
 )
 MIXED = (
     "The prediction is {weight:.0%} the network's last stage and otherwise that of the base learners (stage 0), by "
@@ -54,6 +59,7 @@ def explain(
     labels: Sequence[str] | None = None,
     *,
     rule: Rule | None = None,
+    metric: str = "example_f1",
     max_labels: int = MOST_LABELS,
     max_nodes: int = MOST_NODES,
 ) -> list[Explanation]:
@@ -64,21 +70,28 @@ def explain(
     data : rows of the kind the model was trained on, with or without labels
     rows : row numbers; all rows by default
     labels : labels to show in any case
-    rule : the decision rule; by default the best one for example-F1
+    rule : the decision rule; by default the best one for `metric`
+    metric : rows with known labels are decided as is best for it where so many are known
     max_labels, max_nodes : how much a row shows (see `labels_shown`); the nodes with most attention
     """
     numbers = label_numbers(model.label_names, labels or ())
     shown = Shown(labels=numbers, most_labels=max(1, max_labels), most_nodes=max(1, max_nodes))
-    return explain_predicted(predict_rows(model, data, rows), shown=shown, rule=rule)
+    return explain_predicted(predict_rows(model, data, rows), shown=shown, rule=rule, metric=metric)
 
 
 def explain_predicted(
-    predicted: PredictedRows, rows: np.ndarray | None = None, *, shown: Shown, rule: Rule | None = None
+    predicted: PredictedRows,
+    rows: np.ndarray | None = None,
+    *,
+    shown: Shown,
+    rule: Rule | None = None,
+    metric: str = "example_f1",
 ) -> list[Explanation]:
     """Explain rows that are predicted already; `rows` are positions among them, all by default."""
     rows = np.arange(len(predicted)) if rows is None else rows
-    rule = decision_rule(predicted.model) if rule is None else rule
-    chosen, truth = rule.apply(predicted.proba), predicted.truth()
+    rule = predicted.model.decisions.best[metric] if rule is None else rule
+    given = GivenKnown.of(predicted, rule, metric)
+    chosen, proba, truth = given.chosen, given.proba, predicted.truth()
     explained: dict[int, Explanation] = {}
     for batch, output in predicted.attention_batches(rows):
         stages = Stages.of(output, predicted.model)
@@ -87,7 +100,8 @@ def explain_predicted(
             attention = RowAttention(output, b, len(predicted.model.label_names), len(nodes))
             row_truth = None if truth is None else truth[row]
             positive = chosen[row] if row_truth is None else chosen[row] | (np.nan_to_num(row_truth) > 0)
-            index = labels_shown(stages.proba[b], predicted.proba[row], positive, attention, shown)
+            asked = replace(shown, labels=(*shown.labels, *given.known_true(row)))
+            index = labels_shown(stages.proba[b], proba[row], positive, attention, asked)
             to_input = attention.to_input(index)
             kept = strongest(to_input.mean(axis=1), shown.most_nodes)
             number, ids = int(predicted.numbers[row]), predicted.data.ids
@@ -103,21 +117,24 @@ def explain_predicted(
                 label_index=index,
                 stages=stages.names,
                 stage_proba=stages.proba[b][:, index],
-                proba=predicted.proba[row, index],
+                proba=proba[row, index],
                 chosen=chosen[row, index],
-                threshold=_thresholds(rule, predicted.proba[row], chosen[row])[index],
+                threshold=_thresholds(rule, proba[row], chosen[row])[index],
                 rule=rule.describe(),
                 truth=None if row_truth is None else row_truth[index],
                 to_input=to_input[..., kept],
                 to_labels=attention.to_labels(index),
                 exchanges_messages=attention.position[index] >= 0,
-                note=_note(predicted),
+                note=_note(predicted, given.any_known(row)),
+                known=given.known(row, index),
+                what_if=given.what_if(row, index),
             )
     return [explained[int(row)] for row in rows]
 
 
-def _note(predicted: PredictedRows) -> str:
-    sentences = [STRANDS] if predicted.encoded.other_view is not None else []
+def _note(predicted: PredictedRows, known: bool) -> str:
+    sentences = [KNOWN] if known else []
+    sentences += [STRANDS] if predicted.encoded.other_view is not None else []
     weight = predicted.model.network_weight
     if weight == 0:
         sentences.append(STACK_ONLY)

@@ -38,6 +38,10 @@ class Explanation:
                        label i attends to label j
     exchanges_messages bool (K,), False for labels outside the shortlist, which send and receive no messages
     note               anything else that a reader must know
+    known              int8 (K,), 1 and -1 where a label was known to be true and false; None where nothing was. Then
+                       `proba` and `chosen` are those given what was known, and the stages those of the input alone
+    what_if            float32 (K, 2, K), [j, 0] the probabilities if label j were known to be true, [j, 1] if false;
+                       None for a model that cannot take known labels
     """
 
     row: int
@@ -60,6 +64,8 @@ class Explanation:
     to_labels: np.ndarray
     exchanges_messages: np.ndarray
     note: str = ""
+    known: np.ndarray | None = None
+    what_if: np.ndarray | None = None
 
     @property
     def steps(self) -> int:
@@ -78,6 +84,10 @@ class Explanation:
     def truth_json(self) -> list[bool | None] | None:
         """The truth as JSON data; None where it is unknown."""
         return None if self.truth is None else [None if np.isnan(t) else bool(t) for t in self.truth]
+
+    def known_json(self) -> list[bool | None] | None:
+        """What was known as JSON data; None where a label was unknown."""
+        return None if self.known is None else [None if state == 0 else bool(state > 0) for state in self.known]
 
     def to_json(self) -> dict[str, Any]:
         """JSON data; attention per head and averaged over heads, rounded to five digits."""
@@ -104,6 +114,8 @@ class Explanation:
             },
             "exchanges_messages": self.exchanges_messages.tolist(),
             "note": self.note,
+            "known": self.known_json(),
+            "what_if": None if self.what_if is None else _rounded(self.what_if),
         }
 
 

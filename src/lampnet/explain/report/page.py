@@ -88,6 +88,8 @@ def row_data(e: Explanation, node_limit: int) -> dict[str, Any]:
         "chosen": e.chosen.tolist(),
         "threshold": np.round(e.threshold.astype(float), 4).tolist(),
         "truth": e.truth_json(),
+        "known": e.known_json(),
+        "whatIf": None if e.what_if is None else packed(e.what_if),
         "exchangesMessages": e.exchanges_messages.tolist(),
         "toInput": packed(e.to_input[..., kept]),
         "toLabels": packed(e.to_labels),
@@ -100,7 +102,7 @@ def _node_limit(explanations: Sequence[Explanation]) -> int:
 
     def size(e: Explanation, limit: int) -> float:
         by_label = len(e.labels) * e.steps * e.heads * 2.7
-        fixed = len(e.labels) * by_label + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000
+        fixed = len(e.labels) * (by_label + len(e.labels) * 5.4) + len(str(e.input)[: WHOLE_TEXT * 2]) + 2_000
         return fixed + min(len(e.nodes), limit) * (by_label + 60)
 
     fitting = (limit for limit in NODE_LIMITS if sum(size(e, limit) for e in explanations) <= MOST_BYTES)

@@ -30,13 +30,14 @@ function labelWeights(row) {
 }
 
 function status(row, i) {
+  if (row.known !== null && row.known[i] !== null) return row.known[i] ? "given" : "refused";
   const truth = row.truth === null ? null : row.truth[i];
   if (row.chosen[i]) return truth === true ? "right" : truth === false ? "wrong" : "chosen";
   return truth === true ? "missed" : "";
 }
 
-const GLYPH = { right: "✓", wrong: "✕", missed: "○", chosen: "✓", "": "" };
-const MEANING = { right: "correctly predicted", wrong: "wrongly predicted", missed: "true, but missed", chosen: "predicted", "": "not predicted" };
+const GLYPH = { given: "●", refused: "⊘", right: "✓", wrong: "✕", missed: "○", chosen: "✓", "": "" };
+const MEANING = { given: "known to be true", refused: "known to be false", right: "correctly predicted", wrong: "wrongly predicted", missed: "true, but missed", chosen: "predicted", "": "not predicted" };
 
 function drawSummary(row) {
   const box = byId("summary");
@@ -52,7 +53,7 @@ function drawSummary(row) {
   }
   const kinds = new Set(labels.map((i) => status(row, i)));
   const legend = make("p", { class: "legend small" });
-  for (const kind of ["right", "chosen", "wrong", "missed"]) if (kinds.has(kind)) legend.append(make("span", { class: kind + "-key", text: GLYPH[kind] + " " + MEANING[kind] }));
+  for (const kind of ["given", "refused", "right", "chosen", "wrong", "missed"]) if (kinds.has(kind)) legend.append(make("span", { class: kind + "-key", text: GLYPH[kind] + " " + MEANING[kind] }));
   legend.append(make("span", { text: "Decision rule: " + DATA.rule }));
   replaceAll(box, labels.length ? chips : make("p", { class: "lead", text: "No label is predicted for this row, and none is known to be true." }), legend,
     row.note ? make("p", { class: "fine", text: row.note }) : null);
@@ -126,6 +127,22 @@ function drawNetworkPanel(row) {
   byId("network-left-out").textContent = drawn + (row.nLabels > K ? `${percent(Math.max(0, 1 - sum))} of this label's attention goes to labels that are not shown.` : "");
 }
 
+// What the other labels' probabilities would be if the selected label were known.
+function drawWhatIf(row) {
+  byId("what-if-section").hidden = row.whatIf === null || row.labels.length < 2;
+  if (byId("what-if-section").hidden) return;
+  const K = row.labels.length, all = unpack(row.whatIf);
+  const given = (truth) => all.subarray((state.label * 2 + truth) * K, (state.label * 2 + truth + 1) * K);
+  const yes = given(0), no = given(1);
+  byId("what-if-lead").textContent = "Probabilities of other labels if this one were known to be true, and if it were known to be false, beside what is known already.";
+  const moved = row.labels.map((_, i) => (i === state.label || (row.known !== null && row.known[i] !== null) ? 0 : Math.max(Math.abs(yes[i] - row.proba[i]), Math.abs(no[i] - row.proba[i]))));
+  const order = byFalling(moved).filter((i) => moved[i] >= 0.001).slice(0, 8);
+  const heading = make("thead", {}, make("tr", {}, ...["label", "now", "if true", "if false"].map((text, i) => make("th", { text, class: i ? "n" : null }))));
+  const line = (i) => make("tr", { "data-index": i }, make("td", { dir: "auto", text: shorten(row.labels[i], 120) }), ...[row.proba[i], yes[i], no[i]].map((p) => make("td", { class: "n", text: percent(p) })));
+  replaceAll(byId("what-if"), heading, make("tbody", {}, ...order.map(line)));
+  byId("what-if-none").textContent = order.length ? "" : "It would change no other label that is shown.";
+}
+
 function headWords() {
   return state.head < 0 ? `mean over ${DATA.heads} heads` : `head ${state.head + 1}`;
 }
@@ -191,7 +208,7 @@ function draw() {
   drawSummary(row);
   drawStages(row);
   drawInputPanel(row);
-  drawNetworkPanel(row);
+  drawNetworkPanel(row); drawWhatIf(row);
   const place = "#row=" + row.row;
   if (location.hash !== place) history.replaceState(null, "", place);
 }
