@@ -203,14 +203,14 @@ class KnownConfig:
     members: int = 3
     width: int = 64
     heads: int = 4
-    steps: int = 2
+    steps: int = 1
     dropout: float = 0.3
     #: labels of a row that exchange messages: those known to be true, then the most promising; 0 means all
-    shortlist: int = 60
+    shortlist: int = 40
     batch_size: int = 64
     learning_rate: float = 1e-3
     #: about so many steps of training per network (2 to 40 passes over the rows)
-    train_steps: int = 500
+    train_steps: int = 300
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "members", "width", "heads", "steps", "batch_size", "train_steps")

@@ -11,6 +11,7 @@ from scipy.special import expit
 from lampnet.baselines.linear import OneVsRestLogistic, fit_one_label
 from lampnet.baselines.rows import label_shares
 from lampnet.baselines.tuned_linear import TunedLinear
+from lampnet.data.known_labels import TRUE, UNKNOWN, States
 
 
 class ClassifierChain(OneVsRestLogistic):
@@ -87,3 +88,46 @@ class ChainEnsemble(TunedLinear):
         for chain.order_, weights, intercepts in learned:
             parts.append(expit(chain._scores(X, weights, intercepts)))
         return np.asarray(np.mean(parts, axis=0))
+
+
+class KnownLabelChain:
+    """A classifier chain on the stack's logits with the known labels clamped.
+
+    Each label's logistic regression has its own stack logit and the earlier labels as features, labels from frequent to
+    rare. While predicting, an earlier label is what is known of it; one that is unknown counts as present from
+    probability 0.5. What is known of later labels says nothing about earlier ones.
+
+    >>> Y = np.array([[1, 1], [1, 1], [0, 0], [0, 0], [1, 0]] * 8, dtype=np.float32)
+    >>> chain = KnownLabelChain().fit(np.zeros(Y.shape), Y)
+    >>> said = chain.logits(np.zeros((2, 2)), np.array([[1, 0], [-1, 0]]))
+    >>> bool(said[0, 1] > 0 > said[1, 1])
+    True
+    """
+
+    def __init__(self, C: float = 1.0, seed: int = 0) -> None:
+        self.C, self.seed = C, seed
+
+    def fit(self, logits_nL: np.ndarray, Y_nL: np.ndarray) -> KnownLabelChain:
+        """logits_nL  of the stack, out-of-fold; Y_nL  NaN where unknown, which enters as the share of rows with it."""
+        shares = label_shares(Y_nL)
+        n_labels = len(shares)
+        self.order_ = np.argsort(-shares, kind="stable")
+        earlier = sparse.csc_matrix(np.where(np.isnan(Y_nL), shares, Y_nL)[:, self.order_])
+        self.slopes_, self.intercepts_ = np.zeros(n_labels), np.zeros(n_labels)
+        self.weights_ = np.zeros((n_labels, n_labels))  # rows in the order of the chain
+        chain = OneVsRestLogistic(seed=self.seed)
+        for index, label in enumerate(self.order_):
+            own = sparse.csc_matrix(logits_nL[:, [label]].astype(np.float64))
+            seen = sparse.hstack([own, earlier[:, :index]], format="csr")
+            learned, self.intercepts_[label] = fit_one_label(seen, Y_nL[:, label], chain._estimator(self.C))
+            self.slopes_[label], self.weights_[:index, label] = learned[0], learned[1:]
+        return self
+
+    def logits(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
+        """(n, L) given what is known; a known label has a score too, which nobody needs."""
+        scores = self.slopes_ * logits_nL + self.intercepts_
+        for index, label in enumerate(self.order_):
+            state = states_nL[:, label]
+            present = np.where(state == UNKNOWN, scores[:, label] >= 0, state == TRUE)
+            scores[present] += self.weights_[index]
+        return np.asarray(scores)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +19,9 @@ REPRODUCTION = "reproduction.md"
 
 
 def command(
+    data: Annotated[
+        list[str] | None, typer.Argument(metavar="[DATA]...", help="Only these data sets, as --dataset.")
+    ] = None,
     dataset: Annotated[
         list[str] | None, typer.Option("--dataset", metavar="NAME", help="Only this data set (may be repeated).")
     ] = None,
@@ -42,6 +46,10 @@ def command(
     paper: Annotated[
         bool, typer.Option("--paper", help="Train the paper's own networks instead, into DIR/paper; takes days.")
     ] = False,
+    known: Annotated[
+        bool,
+        typer.Option("--known", help="Compare methods that take known labels instead, into DIR/known."),
+    ] = False,
     width: Annotated[
         list[int] | None, typer.Option("--width", metavar="D", help="With --paper: only this d (may be repeated).")
     ] = None,
@@ -51,7 +59,11 @@ def command(
     ] = None,
     checkpoints: Annotated[
         Path | None,
-        typer.Option("--checkpoints", metavar="DIR", help="With --paper: where unfinished trainings are kept."),
+        typer.Option(
+            "--checkpoints",
+            metavar="DIR",
+            help="Where unfinished trainings of --paper, or the rows that systems of --known share, are kept.",
+        ),
     ] = None,
     data_root: options.DataRoot = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Log nothing while running.")] = False,
@@ -68,6 +80,11 @@ def command(
     from lampnet.training.progress import Stopped
 
     log = options.log_unless(quiet)
+    dataset = [*(data or ()), *(dataset or ())]
+    if known:
+        return _known_labels(
+            dataset, model or (), seeds, seed or (), out, checkpoints, data_root, again, page_only, log
+        )
     changes = typed_settings(options.settings_of(settings))
     results_page = import_from_clone("pages.results")
     if page_only and results_page is None:
@@ -78,15 +95,15 @@ def command(
         speed_table = import_from_clone("bench.speed_table")
         if speed_table is None:
             raise ConfigError("--speed runs in a clone of the repository only; clone it and run this command there")
-        speed_table.measure_into(out, dataset or (), data_root=data_root, settings=changes, log=log)
+        speed_table.measure_into(out, dataset, data_root=data_root, settings=changes, log=log)
     elif not page_only:
         open_data = partial(open_named, data_root=data_root)
-        tasks = plan(dataset or (), model or (), seeds, seed or ()) if not paper else []
+        tasks = plan(dataset, model or (), seeds, seed or ()) if not paper else []
         budget = seconds_of(time_budget)
         try:
             with stoppable():
                 if paper:
-                    wanted = networks(dataset or (), width or ())
+                    wanted = networks(dataset, width or ())
                     train_all(
                         wanted, out / FOLDER, checkpoints or out / FOLDER / "running", log=log, open_data=open_data
                     )
@@ -105,4 +122,41 @@ def command(
     assert reproduction_page is not None
     reproduction_page.write_page(out, page.parent / REPRODUCTION)
     log(f"the tables are in {page} and {page.parent / REPRODUCTION}")
+    return 0
+
+
+def _known_labels(
+    datasets: Sequence[str],
+    systems: Sequence[str],
+    seeds: int | None,
+    only_seeds: Sequence[int],
+    out: Path,
+    shared: Path | None,
+    data_root: str | None,
+    again: bool,
+    page_only: bool,
+    log: Callable[[str], None],
+) -> int:
+    """Compare methods that take known labels, and write the table and the picture of the page."""
+    from lampnet.experiments.known_comparison import FOLDER, SHARED, compare_known, known_plan
+    from lampnet.experiments.reproduce import open_named
+    from lampnet.experiments.time_limit import stoppable
+    from lampnet.training.progress import Stopped
+
+    folder = out / FOLDER
+    tasks = known_plan(datasets, systems, seeds, only_seeds)
+    if not page_only:
+        try:
+            with stoppable():
+                open_data = partial(open_named, data_root=data_root)
+                compare_known(tasks, folder, shared or folder / SHARED, again=again, log=log, open_data=open_data)
+        except Stopped as stopped:
+            options.log("lampnet: stopped; run the same command to continue")
+            return 128 + int(stopped.signal_number)
+    page = import_from_clone("pages.known_labels")
+    if page is None:
+        log(f"the results are in {folder}; the page is written in a clone of the repository only")
+        return 0
+    page.write_page(folder)
+    log(f"the table is in {page.PAGE.name}")
     return 0

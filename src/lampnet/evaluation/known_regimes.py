@@ -78,21 +78,28 @@ def unrevealed(Y_nL: np.ndarray, states_nL: States) -> np.ndarray:
     return np.where(states_nL != UNKNOWN, np.nan, Y_nL)
 
 
+def row_precision(Y_nL: np.ndarray, scores_nL: np.ndarray) -> np.ndarray:
+    """The average precision of each row's labels (n,); NaN in Y is left out, and a row without true labels has NaN.
+
+    >>> row_precision(np.array([[1, 0, np.nan], [0, 0, np.nan]]), np.array([[0.2, 0.8, 0.9]] * 2)).tolist()
+    [0.5, nan]
+    """
+    true = Y_nL == 1
+    ranked = np.where(np.isnan(Y_nL), -np.inf, scores_nL)
+    hits = np.take_along_axis(true, np.argsort(-ranked, axis=1, kind="stable"), axis=1)
+    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
+    count = hits.sum(axis=1)
+    return np.asarray(np.where(count, (precision * hits).sum(axis=1) / np.maximum(count, 1), np.nan))
+
+
 def mean_row_precision(Y_nL: np.ndarray, scores_nL: np.ndarray) -> float:
     """The mean over rows of the average precision of their labels; NaN in Y is left out, as are rows without labels.
 
     >>> mean_row_precision(np.array([[1, 0, np.nan]]), np.array([[0.2, 0.8, 0.9]]))
     0.5
     """
-    true = Y_nL == 1
-    rows = true.any(axis=1)
-    if not rows.any():
-        return float("nan")
-    true = true[rows]
-    ranked = np.where(np.isnan(Y_nL[rows]), -np.inf, scores_nL[rows])
-    hits = np.take_along_axis(true, np.argsort(-ranked, axis=1, kind="stable"), axis=1)
-    precision = np.cumsum(hits, axis=1) / np.arange(1, hits.shape[1] + 1)
-    return float(((precision * hits).sum(axis=1) / hits.sum(axis=1)).mean())
+    rows = (Y_nL == 1).any(axis=1)
+    return float(row_precision(Y_nL[rows], scores_nL[rows]).mean()) if rows.any() else float("nan")
 
 
 @dataclass(frozen=True)

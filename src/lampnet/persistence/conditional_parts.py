@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.base_learners.label_dependence import SHIFTS, LabelDependence
+from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.config import Config
 from lampnet.errors import ModelFolderError
 from lampnet.evaluation.choose_rules import Decisions
@@ -62,7 +62,9 @@ def restore_conditional(
     """What `conditional_arrays` and `conditional_json` described, checked: the folder is untrusted."""
     own = arrays_under(arrays, PREFIX)
     weight = own.get("shift_weight")
-    _require(weight is not None and weight.shape == (len(SHIFTS),) and weight.dtype == np.float32, "no shift weights")
+    dependence = LabelDependence.restore(arrays_under(own, "tables."), n_labels)
+    n_shifts = dependence.n_shifts
+    _require(weight is not None and weight.shape == (n_shifts,) and weight.dtype == np.float32, "no shift weights")
     correction, decisions = data.get("correction"), data.get("decisions")
     _require(isinstance(correction, (int, float)) and 0 <= correction <= 1, "its correction is no share")
     _require(isinstance(decisions, Mapping) and set(decisions) <= {"few", "many"}, "its decisions are damaged")
@@ -71,13 +73,11 @@ def restore_conditional(
     assert weight is not None
     label_graph = LabelGraph(config.label_graph, graph, n_labels)
     members = [
-        fill(
-            lambda: build_label_states(config.known, label_graph, len(SHIFTS)), arrays_under(own, f"members.{number}.")
-        )
+        fill(lambda: build_label_states(config.known, label_graph, n_shifts), arrays_under(own, f"members.{number}."))
         for number in range(data["members"])
     ]
     return Conditional(
-        dependence=LabelDependence.restore(arrays_under(own, "tables."), n_labels),
+        dependence=dependence,
         shift_weight=weight,
         members=members,
         correction=float(correction),

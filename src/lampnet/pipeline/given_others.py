@@ -119,7 +119,7 @@ def given_others(Y_nL: np.ndarray, logits_nL: np.ndarray, fold_n: np.ndarray, se
     for fold, (rest, own) in enumerate(parts_of(fold_n)):
         # Tables without this fold for its rows and, to learn what they count, tables without yet another fold.
         inner_n = fold_n[rest] - (fold_n[rest] > fold)
-        inner = cross_fit_dependence(Y_nL[rest], logits_nL[rest], inner_n)
+        inner = cross_fit_dependence(Y_nL[rest], logits_nL[rest], inner_n, with_sets=False)
         weight = _weight(LabelledLogits(Y_nL[rest], logits_nL[rest], inner_n, inner), states[rest], seed)
         for rows in batches_of(own):
             moved = inner.whole.shifts_by_others(logits_nL[rows], states[rows]) @ weight[1:]

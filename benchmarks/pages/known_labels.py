@@ -1,0 +1,169 @@
+"""The comparison on docs/known-labels.md: tables and a picture, from the results of `lampnet reproduce --known`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lampnet.experiments.known_comparison import SEEDS
+from lampnet.experiments.known_systems import KNOWN_SYSTEMS, REGIMES
+from lampnet.experiments.result_files import read_results
+from lampnet.experiments.row_scores import Difference, paired_difference, unpacked
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE, PICTURE = DOCS / "known-labels.md", DOCS / "images" / "known_labels.svg"
+BEGIN, END = "<!-- comparison: written by lampnet reproduce --known -->", "<!-- end of comparison -->"
+#: the regime of the picture and of the first table
+SHOWN = "positives:3"
+FLOORS = tuple(system.name for system in KNOWN_SYSTEMS.values() if system.floor)
+TITLES = {
+    "positives:1": "One true label known",
+    "positives:3": "Three true labels known",
+    "share:25": "A quarter of all labels known",
+    "share:50": "Half of all labels known",
+    "share:75": "Three quarters of all labels known",
+}
+
+
+class Compared:
+    """The results of one data set in one regime: those seeds that every system has."""
+
+    def __init__(self, results: Sequence[Mapping[str, Any]], dataset: str, regime: str) -> None:
+        own = {(r["system"], r["seed"]): r for r in results if r["dataset"] == dataset}
+        self.dataset = dataset
+        self.seeds = [seed for seed in range(SEEDS[dataset]) if all((name, seed) in own for name in KNOWN_SYSTEMS)]
+        self.data = [own["messages", seed]["data"] for seed in self.seeds]
+        self.scores: dict[str, list[Mapping[str, Any]]] = {
+            name: [next(s for s in own[name, seed]["known"] if s["regime"] == regime) for seed in self.seeds]
+            for name in KNOWN_SYSTEMS
+        }
+        for number, seed in enumerate(self.seeds):
+            if len({self.scores[name][number]["revealed"] for name in KNOWN_SYSTEMS}) > 1:
+                raise ValueError(f"{dataset}, seed {seed}, {regime}: the systems were scored on different labels")
+
+    def has_rows(self) -> bool:
+        return bool(self.seeds) and all(score["rows"] for score in self.scores["messages"])
+
+    def mean(self, system: str) -> float:
+        return float(np.mean([score["map"] for score in self.scores[system]]))
+
+    def best_floor(self) -> str:
+        return max(FLOORS, key=self.mean)
+
+    def ahead(self, system: str, of: str) -> Difference:
+        """The difference with its interval, by the paired bootstrap over the test rows of all seeds."""
+        first, second = (np.concatenate([unpacked(s["by_row"]) for s in self.scores[n]]) for n in (system, of))
+        return paired_difference(first, second, resamples=1000)
+
+
+def comparisons(results: Sequence[Mapping[str, Any]], regime: str) -> list[Compared]:
+    made = [Compared(results, dataset, regime) for dataset in SEEDS]
+    return [one for one in made if one.has_rows()]
+
+
+def table(results: Sequence[Mapping[str, Any]], regime: str) -> str:
+    """One row per data set: every system, and how far messages are ahead."""
+    titles = [KNOWN_SYSTEMS[name].title for name in KNOWN_SYSTEMS]
+    head = ["data", "seeds", *titles, "messages − best floor", "messages − edgeless"]
+    lines = [_line(head), "|---|" + "--:|" * (len(head) - 1)]
+    for one in comparisons(results, regime):
+        means = {name: round(one.mean(name), 3) for name in KNOWN_SYSTEMS}
+        cells = [f"**{m:.3f}**" if m == max(means.values()) else f"{m:.3f}" for m in means.values()]
+        floor, edgeless = one.ahead("messages", one.best_floor()), one.ahead("messages", "edgeless")
+        lines.append(_line([one.dataset, str(len(one.seeds)), *cells, str(floor), str(edgeless)]))
+    return "\n".join(lines)
+
+
+def cost_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """Rows, labels, and the processor seconds of learning, the mean over seeds."""
+    lines = [_line(["data", "labelled rows", "test rows", "labels", *(KNOWN_SYSTEMS[n].title for n in KNOWN_SYSTEMS)])]
+    lines.append("|---|" + "--:|" * (3 + len(KNOWN_SYSTEMS)))
+    for one in comparisons(results, "positives:1"):
+        data = one.data[0]
+        seconds = [
+            np.mean([r["fit_cpu_seconds"] for r in results if (r["dataset"], r["system"]) == (one.dataset, name)])
+            for name in KNOWN_SYSTEMS
+        ]
+        shown = [f"{s:.0f}" if s >= 10 else f"{s:.1f}" for s in seconds]
+        lines.append(_line([one.dataset, str(data["labelled"]), str(data["test"]), str(data["labels"]), *shown]))
+    return "\n".join(lines)
+
+
+def verdict(results: Sequence[Mapping[str, Any]], regime: str = SHOWN) -> str:
+    """In sentences: where messages are ahead, and where not."""
+    compared = comparisons(results, regime)
+    floors = {one.dataset: one.ahead("messages", one.best_floor()) for one in compared}
+    edgeless = {one.dataset: one.ahead("messages", "edgeless") for one in compared}
+    sentences = []
+    for what, found in (("the best other method", floors), ("their edgeless form", edgeless)):
+        ahead = [name for name, d in found.items() if d.low > 0]
+        behind = [name for name, d in found.items() if d.high < 0]
+        level = [name for name in found if name not in (*ahead, *behind)]
+        parts = [f"ahead of {what} on {_names(ahead)}"] if ahead else []
+        parts += [f"level on {_names(level)}"] if level else []
+        parts += [f"behind on {_names(behind)}"] if behind else []
+        if parts:
+            sentences.append(f"messages are {', '.join(parts)}")
+    missing = [name for name in SEEDS if name not in floors]
+    text = f"{TITLES[regime]}: " + "; ".join(sentences) + " (95% intervals)."
+    return text + (f" Not measured in this regime: {_names(missing)}." if missing else "")
+
+
+def section(results: Sequence[Mapping[str, Any]]) -> str:
+    parts = [verdict(results, regime) for regime in (SHOWN, "positives:1", "share:50")]
+    for regime in (SHOWN, *(str(r) for r in REGIMES if str(r) != SHOWN)):
+        parts += [f"### {TITLES[regime]}", table(results, regime)]
+    return "\n\n".join([*parts, "### Rows and processor seconds of learning", cost_table(results)])
+
+
+def page_with(results: Sequence[Mapping[str, Any]], text: str) -> str:
+    """The page, its comparison written anew."""
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{section(results)}\n{END}{rest.partition(END)[2]}"
+
+
+def write_page(folder: Path) -> None:
+    results = read_results(folder)
+    PAGE.write_text(page_with(results, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    draw(results, PICTURE)
+
+
+def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
+    """One line of dots per data set: what each method makes of three known labels."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "lampnet"  # the same numbers give the same file
+    from matplotlib import pyplot as plt
+
+    compared = sorted(comparisons(results, SHOWN), key=lambda one: one.mean("messages") - one.mean("nothing"))
+    figure, axis = plt.subplots(figsize=(7.2, 0.8 + 0.42 * max(1, len(compared))), layout="constrained")
+    looks = {
+        "nothing": ("o", "tab:gray", "nothing known"),
+        "floor": ("s", "tab:orange", "best other method with known labels"),
+        "shifts": ("D", "tab:cyan", "lampnet, shifts"),
+        "messages": ("o", "tab:blue", "lampnet, messages"),
+    }
+    for name, (marker, colour, title) in looks.items():
+        means = [one.mean(one.best_floor() if name == "floor" else name) for one in compared]
+        axis.plot(means, range(len(compared)), marker, color=colour, label=title, markersize=6, alpha=0.9)
+    for height, one in enumerate(compared):
+        axis.plot([one.mean("nothing"), one.mean("messages")], [height, height], color="0.85", linewidth=2, zorder=0)
+    axis.set_yticks(range(len(compared)), [one.dataset for one in compared])
+    axis.set_xlabel("mean average precision of the labels not revealed; three true labels known")
+    axis.margins(y=0.15)
+    axis.spines[["top", "right"]].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=8, frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
