@@ -30,7 +30,8 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="ROLE=NAME",
-        help="Tables: what a column is for (text, smiles, dna, image, features, categories, labels, id, separator).",
+        help="Tables: what columns are for (text, number, category, date, smiles, dna, image, words, vector, labels, "
+        "id, separator); repeated options add up, and several inputs are parts of one row.",
     ),
 ]
 TextColumn = Annotated[str | None, typer.Option("--text-column", help="Tables: the column with the text.")]
@@ -133,7 +134,10 @@ def source_of(
 
     if on_bad_row not in ("error", "skip"):
         raise ConfigError(f"--on-bad-row {on_bad_row!r} must be error or skip")
-    roles = dict(_pair(text, "--columns", "ROLE=NAME") for text in columns or [])
+    roles: dict[str, str] = {}
+    for text in columns or []:  # repeated options add up
+        role, names = _pair(text, "--columns", "ROLE=NAME")
+        roles[role] = f"{roles[role]},{names}" if role in roles and role != "separator" else names
     if text_column is not None:
         roles["text"] = text_column
     if label_columns is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -123,20 +122,22 @@ def part_rows(X: Any, roles: Roles) -> PartRows:
     return PartRows(tuple(parts), roles)
 
 
-def part_of_values(name: str, role: str, values: list[Any], folder: Path | None = None) -> Part:
-    """The part that the values of one column make; missing ones are no part of their row.
-
-    folder  where pictures are looked for
-    """
+def part_of_values(name: str, role: str, values: list[Any]) -> Part:
+    """The part that the values of one column make; missing ones are no part of their row."""
     try:
         if role == "text":
             return Part(name=name, kind="text", rows=["" if is_missing(value) else str(value) for value in values])
-        blank = [is_missing(value) or (isinstance(value, str) and not value.strip()) for value in values]
+        blank = [is_missing(value) or _is_blank(value, role) for value in values]
         kind = COLUMN_KINDS[role]
         make = {"vector": _vectors, "words": _word_sets}.get(role, lambda kept: rows_of(kept, kind))
         return part_of(name, kind, values, ~np.array(blank, dtype=bool), make)
     except DataError as fault:
         raise DataError(f"the column {name!r}: {fault}") from None
+
+
+def _is_blank(value: Any, role: str) -> bool:
+    """An empty text, and an empty vector; an empty list of words says that there are none."""
+    return not value.strip() if isinstance(value, str) else role == "vector" and np.size(value) == 0
 
 
 def _vectors(values: list[Any]) -> tuple[np.ndarray, None]:

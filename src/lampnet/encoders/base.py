@@ -82,6 +82,8 @@ class Encoder(ABC):
     edge_types = 0
     #: the encoders of the parts, for rows of several parts
     part_encoders: tuple[Encoder, ...] = ()
+    #: and the columns that they come from, each with its role
+    roles: tuple[tuple[str, str], ...] = ()
     #: the features' names, for kinds whose rows have named features
     feature_names: tuple[str, ...] = ()
 
@@ -136,11 +138,6 @@ class Encoder(ABC):
     def feature_count(self) -> int | None:
         """How many features a row has; None for kinds without a fixed number of them."""
         return len(self.feature_names) or None
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns that the parts of a row come from, for rows of several parts."""
-        return ()
 
     def no_rows(self) -> Any:
         """Zero rows of the training rows' form: what other rows are aligned to."""

@@ -91,7 +91,6 @@ class PartsEncoder(Encoder):
         self.names: tuple[str, ...] = ()  # of the P parts
         self.part_encoders: tuple[Encoder, ...] = ()
         self.scale = np.ones(0, dtype=np.float32)  # (P,): what the features of each part are multiplied with
-        self.roles: tuple[tuple[str, str], ...] = ()
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> PartsEncoder:
         self.roles = _checked(rows).roles
@@ -197,10 +196,6 @@ class PartsEncoder(Encoder):
     def feature_count(self) -> int | None:
         """The columns that a row's parts come from."""
         return len(self.roles) or None
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.roles)
 
     def no_rows(self) -> PartRows:
         none = [

@@ -11,9 +11,11 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.known_labels import States, read_known
+from lampnet.data.parts import PartRows
 from lampnet.data.schema import align
 from lampnet.errors import DataError
 from lampnet.inference.predictor import FittedModel
+from lampnet.readers.column_roles import roles_as_given
 from lampnet.readers.sources import Source
 from lampnet.readers.trained_columns import KnownColumns
 
@@ -29,6 +31,9 @@ def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> 
     columns = trained_on.get("columns") if isinstance(trained_on, dict) else None
     roles = {role: value for role, value in columns.items() if _is_named(value)} if isinstance(columns, dict) else {}
     names, rows = model.encoder.feature_names, model.encoder.no_rows()
+    if model.encoder.kind == "parts":
+        roles = {role: value for role, value in roles.items() if role in ("labels", "separator", "id", "known")}
+        roles |= roles_as_given(model.encoder.roles)
     if names:
         roles["features"] = names
     if isinstance(rows, Table):
@@ -53,9 +58,10 @@ def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:
     if data.labels is None:
         data = replace(data, label_names=model.label_names)
     aligned = align(_training_shape(model), data, part, may_share_none=True)
-    if isinstance(data.rows, Table):
-        there = set(data.rows.names)
-        lacking = [name for name in aligned.rows.names if name not in there]
+    ours, theirs = (rows.table() if isinstance(rows, PartRows) else rows for rows in (aligned.rows, data.rows))
+    if isinstance(ours, Table):
+        there = set(theirs.names) if isinstance(theirs, Table) else set()
+        lacking = [name for name in ours.names if name not in there]
         if lacking:
             warnings.warn(
                 f"{part}: {len(lacking)} column(s) of the training are not there and count as missing values: "
@@ -77,6 +83,8 @@ def known_states(model: FittedModel, data: Dataset) -> States | None:
 
 def _as_kind(data: Dataset, kind: str) -> Dataset:
     """Numbers are numbers: a table without categories, an array and a sparse matrix can stand for one another."""
+    if data.kind == "parts" and kind == "columns" and len(data.rows.parts) == 1 and data.rows.table() is not None:
+        return replace(data, kind=kind, rows=data.rows.table())
     if data.kind == kind or data.kind not in ("columns", "vector", "wordset"):
         return data
     rows: Any = data.rows

@@ -76,7 +76,7 @@ class SavedEstimator:
             raise ModelFolderError("its number of epochs is no whole number")
         if saved is None:
             params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
-            columns = encoder.feature_names if encoder.kind == "columns" else encoder.column_names
+            columns = encoder.feature_names if encoder.kind == "columns" else tuple(name for name, _ in encoder.roles)
             labels = np.array(model.label_names, dtype=object)
             return cls(labels, Form(named=True), params, columns, count, epochs)
         if not isinstance(saved, dict):

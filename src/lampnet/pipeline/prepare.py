@@ -118,7 +118,7 @@ def _table(source: Source) -> TableChunks | None:
 
     names = None if source.labels is None else read_label_names(source.labels)
     chunks = TableChunks(path, source.columns or None, names, on_bad_row=source.on_bad_row)
-    return None if chunks.roles.kind == "columns" else chunks
+    return None if chunks.roles.kind in ("columns", "parts") else chunks
 
 
 def prepare(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.data.dataset import Dataset
+from lampnet.data.parts import Part, PartRows
 from lampnet.data.schema import aligned_splits
 from lampnet.data.splits import Splits
 from lampnet.errors import DataError, FormatError, MissingExtra
@@ -130,14 +131,19 @@ def _plain_text(path: Path) -> Dataset:
 
 def readable_molecules(data: Dataset, notice: Callable[[str], None] | None = None) -> Dataset:
     """The same rows without those that RDKit cannot read as molecules; other kinds are left as they are."""
-    if data.kind != "molecule":
+    good = np.ones(len(data), dtype=bool)
+    parts = data.rows.parts if isinstance(data.rows, PartRows) else (Part(name="", kind=data.kind, rows=data.rows),)
+    for part in parts:
+        if part.kind == "molecule":
+            good[part.present()] &= readable_smiles(part.rows)
+    if good.all():
         return data
-    good = np.flatnonzero(readable_smiles(data.rows))
+    good = np.flatnonzero(good)
     if not len(good):
         raise no_molecule(data.name)
-    if len(good) < len(data) and notice is not None:
+    if notice is not None:
         notice(left_out(data.name, len(data) - len(good), len(data)))
-    return data.take(good) if len(good) < len(data) else data
+    return data.take(good)
 
 
 def readable_smiles(rows: Sequence[str]) -> np.ndarray:

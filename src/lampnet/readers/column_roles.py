@@ -9,19 +9,31 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.data.column_content import role_of_strings, role_of_values, words_per_value
+from lampnet.data.joined_labels import SEPARATORS, SIGNS, found_separator, taken_apart
+from lampnet.data.named_columns import kind_of_roles
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
-ROLES = ("text", "smiles", "dna", "image", "labels", "features", "categories", "id", "separator", "known")
-INPUT_ROLES = ("text", "smiles", "dna", "image")
+ROLES = (
+    "text", "smiles", "dna", "image", "words", "vector", "features", "categories", "dates",
+    "labels", "id", "separator", "known",
+)  # fmt: skip
+INPUT_ROLES = ("text", "smiles", "dna", "image", "words", "vector")
+#: other names that people give to roles
+ALIASES = {
+    "category": "categories", "number": "features", "numbers": "features", "feature": "features", "date": "dates",
+    "label": "labels", "texts": "text",
+}  # fmt: skip
+#: the role of a column (see `lampnet.data.parts`) as `--columns` names it, where that is another word
+_GIVEN_AS = {"number": "features", "category": "categories", "date": "dates"}
 _LABEL_NAMES = {"labels", "label", "tags", "tag", "categories", "category", "genres", "topics", "classes", "targets"}
 _TEXT_NAMES = {"text", "body", "document", "content", "abstract", "comment", "sentence", "review", "description"}
 _ID_NAMES = {"id", "ids", "row_id", "mol_id", "doc_id", "uid", "uuid", "index", "key"}
 _IMAGE_NAMES = {"image", "images", "file", "filename", "filenames", "path", "picture"}
-_DNA = re.compile(r"[ACGTNacgtn]{8,}")
-_SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
 _IMAGE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
-_SEPARATORS = ("|", ";", ",")
+#: rows up to which a column of names may be anything, and the words of a label
+FEW, LABEL_WORDS = 20, 4
 
 
 class MissingColumn(DataError):
@@ -36,7 +48,8 @@ class MissingColumn(DataError):
 class ColumnRoles:
     """What each column is used for; `separator` is empty when labels have a column each.
 
-    `categories` are the inputs that hold words, or numbers that stand for words.
+    `categories` are the inputs that hold words, or numbers that stand for words; `roles` say of each input what it is
+    for (see `lampnet.data.parts`).
     """
 
     kind: str
@@ -47,6 +60,11 @@ class ColumnRoles:
     unused: tuple[str, ...]
     categories: tuple[str, ...] = ()
     known: str | None = None
+    roles: tuple[str, ...] = ()
+
+    def of_role(self, role: str) -> tuple[str, ...]:
+        """The inputs of one role, in the order of the table."""
+        return tuple(name for name, own in zip(self.inputs, self.roles, strict=True) if own == role)
 
     def sentence(self) -> str:
         """The roles in one sentence.
@@ -55,6 +73,8 @@ class ColumnRoles:
         "text from the column 'body'; labels from the column 'tags', separated by ';'; ids from 'id'"
         """
         parts = [f"{self.kind} from {_listed(self.inputs)}"]
+        if self.kind == "parts":
+            parts = [f"{role} from {_listed(self.of_role(role))}" for role in dict.fromkeys(self.roles)]
         if not self.labels:
             parts.append("no labels")
         elif self.separator:
@@ -72,11 +92,25 @@ class ColumnRoles:
 
     def as_given(self) -> dict[str, Any]:
         """The roles as the `columns` argument of another file of the same form."""
-        role = {"molecule": "smiles", "columns": "features"}.get(self.kind, self.kind)
-        given = {role: self.inputs, "categories": self.categories, "labels": self.labels, "separator": self.separator}
+        given: dict[str, Any] = {**roles_as_given(zip(self.inputs, self.roles, strict=True))}
+        if self.kind == "columns":
+            given |= {"features": self.inputs, "categories": self.categories}
+        given |= {"labels": self.labels, "separator": self.separator}
         given["id"] = (self.id,) if self.id else ()
         given["known"] = (self.known,) if self.known else ()
         return {role: value for role, value in given.items() if value}
+
+
+def roles_as_given(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+    """Columns and their roles as the `columns` argument of a reader.
+
+    >>> roles_as_given([("title", "text"), ("year", "number"), ("plot", "text")])
+    {'text': ('title', 'plot'), 'features': ('year',)}
+    """
+    given: dict[str, tuple[str, ...]] = {}
+    for name, role in pairs:
+        given[_GIVEN_AS.get(role, role)] = (*given.get(_GIVEN_AS.get(role, role), ()), name)
+    return given
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -107,7 +141,7 @@ def roles_of(
         id_column = next((name for name in free if name.strip().lower() in _ID_NAMES and name not in binary), None)
         free = _without(free, (id_column,))
 
-    separator = (given or {}).get("separator", "")
+    separator = SIGNS.get(str((given or {}).get("separator", "")), (given or {}).get("separator", ""))
     labels = chosen.get("labels")
     there, unclaimed = frozenset(table.names), frozenset(free)
     if labels is None and label_names is not None and not there.isdisjoint(label_names):
@@ -117,27 +151,29 @@ def roles_of(
         labels = (named[0],) if named else None
     free = _without(free, labels or ())
 
-    kind, inputs = _input(table, chosen, _without(free, words), numbers)
-    free = _without(free, inputs)
     if labels is None:
         marked = tuple(name for name in free if name in binary and re.match(r"(?i)(label|tag|y)_", name))
+        named_inputs = any(role in chosen for role in (*INPUT_ROLES, "features", "dates"))
         labels = marked or tuple(name for name in free if name in binary)
+        if not labels and not named_inputs:
+            labels = _joined_labels(table, _without(free, words))
         free = _without(free, labels)
-    if kind == "columns" and not inputs:
-        inputs = tuple(free)
-        if not inputs:
-            raise DataError(
-                f"{table.path}: which columns are features and which are labels is not clear (all are 0/1); "
-                "state it with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
-            )
-        free = []
+    pairs = _given_inputs(table, chosen, words, numbers) or _guessed_inputs(table, free, words, numbers)
+    inputs, roles = tuple(name for name, _ in pairs), tuple(role for _, role in pairs)
+    free = _without(free, inputs)
+    if not inputs:
+        raise DataError(
+            f"{table.path}: which columns are features and which are labels is not clear (all are 0/1, ids or labels); "
+            "state it with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
+        )
+    kind = kind_of_roles(pairs)
     if len(labels) == 1 and labels[0] not in binary and not separator:
         separator = separator_of([table.column(labels[0])])
     if len(labels) != 1:
         separator = ""
-    categories = tuple(name for name in inputs if kind == "columns" and (name in words or numbers[name] is None))
+    categories = tuple(name for name, role in pairs if role == "category")
     known = chosen.get("known", (None,))[0]
-    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories, known)
+    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories, known, roles)
 
 
 def _without(names: Sequence[str], others: Iterable[str | None]) -> list[str]:
@@ -149,6 +185,7 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
     chosen: dict[str, tuple[str, ...]] = {}
     there = frozenset(table.names)
     for role, value in given.items():
+        role = ALIASES.get(role, role)
         if role not in ROLES:
             raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(role, ROLES)}")
         if role == "separator":
@@ -164,9 +201,13 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
                 raise MissingColumn(
                     role, f"{table.path}: there is no column {name!r}; {did_you_mean(name, table.names)[:300]}"
                 )
-        chosen[role] = names
-    if sum(role in chosen for role in (*INPUT_ROLES, "features")) > 1:
-        raise DataError("columns: give one kind of input only, one of text, smiles, dna, image and features")
+        chosen[role] = chosen.get(role, ()) + names
+    named: dict[str, str] = {}
+    for role, names in chosen.items():
+        for name in names:
+            other = named.setdefault(name, role)
+            if other != role and {other, role} != {"features", "categories"} and "known" not in (other, role):
+                raise DataError(f"columns: {name!r} is given as {other} and as {role}; give it one role")
     return chosen
 
 
@@ -181,44 +222,83 @@ def named_columns(there: Sequence[str], value: Any) -> tuple[str, ...]:
     return (value,) if value in there else tuple(part.strip() for part in value.split(","))
 
 
-def _input(
-    table: RawTable, chosen: dict[str, tuple[str, ...]], free: list[str], numbers: dict[str, np.ndarray | None]
-) -> tuple[str, tuple[str, ...]]:
-    kinds = {"text": "text", "smiles": "molecule", "dna": "dna", "image": "image", "features": "columns"}
-    for role, kind in kinds.items():
-        if role in chosen:
-            return kind, chosen[role]
-    words = [name for name in free if numbers[name] is None]
-    for name in words:
-        lower = name.strip().lower()
-        sample = [value.strip() for value in table.column(name)[:SAMPLE] if isinstance(value, str) and value.strip()]
-        if not sample:
+Pairs = tuple[tuple[str, str], ...]
+
+
+def _given_inputs(
+    table: RawTable, chosen: Mapping[str, tuple[str, ...]], words: frozenset[str], numbers: Mapping[str, Any]
+) -> Pairs:
+    """The inputs that the caller named with their roles, in the order of the table; empty where none is named."""
+    roles: dict[str, str] = {}
+    for role in (*INPUT_ROLES, "dates", "features"):
+        for name in chosen.get(role, ()):
+            roles[name] = {"dates": "date", "features": "number"}.get(role, role)
+            if role == "features" and numbers[name] is None:
+                roles[name] = "date" if _role_of(table, name, None) == "date" else "category"
+    if not roles:
+        return ()
+    roles |= dict.fromkeys(words, "category")
+    order = chosen["features"] if set(roles) == set(chosen.get("features", ())) else table.names
+    return tuple((name, roles[name]) for name in order if name in roles)
+
+
+def _guessed_inputs(table: RawTable, free: Sequence[str], words: frozenset[str], numbers: Mapping[str, Any]) -> Pairs:
+    """What each free column is for; row numbers and names that never repeat are left out, where others are there."""
+    pairs = [(name, "category" if name in words else _role_of(table, name, numbers[name])) for name in free]
+    telling = [(name, role) for name, role in pairs if name in words or not _only_names(table, name, role)]
+    return tuple(telling or pairs)
+
+
+def _role_of(table: RawTable, name: str, numbers: np.ndarray | None) -> str:
+    if numbers is not None:
+        return "number"
+    column = table.column(name)
+    if not isinstance(column, TextColumn):
+        cells = [cell for cell in column[:SAMPLE] if cell is not None and len(cell)]
+        return role_of_values(name, cells) if cells else "words"
+    lower = name.strip().lower()
+    sample = [value.strip() for value in column[:SAMPLE] if value.strip()]
+    if lower in _TEXT_NAMES:
+        return "text"
+    pictures = sum(map(bool, map(_IMAGE.fullmatch, sample)))
+    if sample and (pictures == len(sample) or (lower in _IMAGE_NAMES and pictures * 2 > len(sample))):
+        return "image"
+    return role_of_strings(name, sample)
+
+
+def _only_names(table: RawTable, name: str, role: str) -> bool:
+    """Whether a column counts the rows, or names each of many rows by a word of its own."""
+    if role == "number":
+        numbers = table.numbers(name)
+        assert numbers is not None
+        return len(numbers) > FEW and bool((np.diff(numbers) == 1).all())
+    if role != "category" or len(table) <= FEW:
+        return False
+    values = [value for value in table.texts(name)[:SAMPLE] if not isinstance(value, str) or value.strip()]
+    return len(values) > FEW and len(set(map(str, values))) > 0.9 * len(values)
+
+
+def _joined_labels(table: RawTable, free: Sequence[str]) -> tuple[str, ...]:
+    """The column whose cells look most like several labels each, whatever it is called; none where none does."""
+    repeats: dict[str, float] = {}
+    for name in free:
+        column = table.column(name)
+        if isinstance(column, np.ndarray):
             continue
-        if all(_DNA.fullmatch(value) for value in sample) and len(set(sample)) > 1:
-            return "dna", (name,)
-        if "smiles" in lower and all(_SMILES.fullmatch(value) for value in sample[:20]):
-            return "molecule", (name,)
-        if all(_IMAGE.fullmatch(value) for value in sample) or (
-            lower in _IMAGE_NAMES and sum(map(bool, map(_IMAGE.fullmatch, sample))) * 2 > len(sample)
-        ):
-            return "image", (name,)
-    for name in words:
-        if name.strip().lower() in _TEXT_NAMES:
-            return "text", (name,)
-    # Values of several words that seldom repeat are prose; the same few words again are a category.
-    lengths = {name: _words_per_value(table.column(name)[:SAMPLE]) for name in words}
-    prose = max(lengths, key=lambda name: lengths[name], default=None)
-    if prose is not None and lengths[prose] >= 2:
-        return "text", (prose,)
-    return "columns", ()
-
-
-def _words_per_value(sample: Sequence[Any]) -> float:
-    """Mean words of the values; 0 when half of them are repetitions."""
-    values = [str(value) for value in sample]
-    if not values or len(set(values)) * 2 <= len(values):
-        return 0.0
-    return float(np.mean([len(value.split()) for value in values]))
+        if isinstance(column, TextColumn):
+            cells = [value for value in column[:SAMPLE] if value.strip()]
+            separator = found_separator(cells)
+            if separator == "none":
+                continue
+            sets = [taken_apart(cell, separator) or [] for cell in cells]
+        else:
+            sets = [list(map(str, cell)) for cell in column[:SAMPLE] if cell is not None]
+            if any(not isinstance(entry, str) for cell in column[:SAMPLE] if cell is not None for entry in cell):
+                continue
+        labels = [label for names in sets for label in names]
+        if labels and words_per_value(labels) <= LABEL_WORDS and len(set(labels)) * 2 <= len(labels):
+            repeats[name] = len(labels) / len(set(labels))
+    return (max(repeats, key=lambda name: repeats[name]),) if repeats else ()
 
 
 def separator_of(columns: Iterable[Any]) -> str:
@@ -230,19 +310,11 @@ def separator_of(columns: Iterable[Any]) -> str:
     >>> separator_of(parts), separator_of(parts[:1])
     ('|', 'none')
     """
-    signs = (*_SEPARATORS, "list", "none")
+    signs = (*SEPARATORS, "list", "none")
     return signs[min((signs.index(_separator(column)) for column in columns), default=-1)]
 
 
 def _separator(column: Any) -> str:
     if isinstance(column, np.ndarray):
         return "none"
-    if not isinstance(column, TextColumn):
-        return "list"
-    sample = [value for value in column.distinct[0] if value.strip()]
-    if sample and all(value.strip().startswith("[") and value.strip().endswith("]") for value in sample):
-        return "list"
-    for separator in _SEPARATORS:
-        if any(separator in value for value in sample):
-            return separator
-    return "none"
+    return found_separator(column.distinct[0]) if isinstance(column, TextColumn) else "list"

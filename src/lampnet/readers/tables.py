@@ -5,17 +5,21 @@ Labels are either 0/1 columns (an empty cell is unknown) or one column of names 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from lampnet.data.column_content import date_seconds
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
+from lampnet.data.joined_labels import taken_apart
+from lampnet.data.named_columns import part_of_values
 from lampnet.data.names import half_a_character, unwritable
+from lampnet.data.parts import COLUMN_KINDS, Part, PartRows, part_of
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
@@ -125,16 +129,9 @@ def _label_sets(table: RawTable, name: str, separator: str) -> tuple[list[list[s
 def _names(table: RawTable, column: TextColumn, value: str, separator: str) -> list[str]:
     if value.strip() in ("", "?"):
         return []
-    if separator != "list":
-        parts = [value] if separator == "none" else value.split(separator)
-        return [part.strip() for part in parts if part.strip()]
-    try:
-        names = json.loads(value if '"' in value else value.replace("'", '"'))
-    except (ValueError, RecursionError):
-        names = None
-    if not isinstance(names, list):
+    names = taken_apart(value, separator)
+    if names is None:
         raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", table.lines[column.index(value)])
-    names = [str(name) for name in names if name is not None]
     if (bad := unwritable(names)) is not None:  # JSON has escapes for halves of characters
         problem = half_a_character("the label", names[bad])
         raise FormatError(table.path, problem, table.lines[column.index(value)])
@@ -165,13 +162,46 @@ def table_rows(table: RawTable, roles: ColumnRoles) -> tuple[Any, tuple[str, ...
     """The input of a table's rows, as its kind wants it, and the names of its features."""
     if roles.kind == "columns":
         return _table(table, roles), roles.inputs
-    parts = [list(map(str, table.column(name))) for name in roles.inputs]
-    values = ["\n".join(value) for value in zip(*parts, strict=True)] if len(parts) > 1 else parts[0]
-    if roles.kind == "image":
-        return [_picture(table, row, value) for row, value in enumerate(values)], None
-    if roles.kind == "dna":
-        return encode_bases([value.strip() for value in values], table.path, table.lines), None
-    return [value.strip() for value in values] if roles.kind == "molecule" else values, None
+    if roles.kind == "parts":
+        return _parts(table, roles), None
+    part = _part(table, roles.inputs[0], roles.roles[0])
+    if part.where is not None:
+        empty = int(np.argmin(part.where))
+        problem = f"the column {part.name!r} is empty here; fill it in or leave the row out"
+        raise FormatError(table.path, problem, table.lines[empty])
+    return part.rows, part.feature_names
+
+
+def _parts(table: RawTable, roles: ColumnRoles) -> PartRows:
+    pairs = tuple(zip(roles.inputs, roles.roles, strict=True))
+    plain = tuple((name, role) for name, role in pairs if COLUMN_KINDS[role] == "columns")
+    parts: list[Part] = []
+    for name, role in pairs:
+        if (name, role) not in plain:
+            parts.append(_part(table, name, role))
+        elif not any(part.kind == "columns" for part in parts):
+            own = replace(roles, inputs=tuple(n for n, _ in plain), roles=tuple(r for _, r in plain))
+            parts.append(Part(name="", kind="columns", rows=_table(table, own)))
+    return PartRows(tuple(parts), pairs)
+
+
+def _part(table: RawTable, name: str, role: str) -> Part:
+    """One column that is no number, category or date."""
+    column = table.texts(name) if role != "vector" else table.column(name)
+    cells: list[Any] = list(column)
+    if role in ("words", "vector"):
+        return part_of_values(name, role, cells)
+    values = [value if role == "text" else value.strip() for value in map(str, cells)]
+    if role == "text":
+        return Part(name=name, kind="text", rows=values)
+    there = np.array([bool(value) for value in values])
+    lines = [line for line, here in zip(table.lines, there, strict=True) if here]
+    if role == "image":
+        rows = {value: row for row, value in reversed(list(enumerate(values)))}
+        return part_of(name, "image", values, there, lambda kept: ([_picture(table, rows[v], v) for v in kept], None))
+    if role == "dna":
+        return part_of(name, "dna", values, there, lambda kept: (encode_bases(kept, table.path, lines), None))
+    return part_of(name, "molecule", values, there, lambda kept: (kept, None))
 
 
 def _picture(table: RawTable, row: int, value: str) -> Path:
@@ -187,6 +217,8 @@ def _table(table: RawTable, roles: ColumnRoles) -> Table:
     categories: dict[int, tuple[str, ...]] = {}
     for place, name in enumerate(roles.inputs):
         numbers = None if name in roles.categories else table.numbers(name)
+        if roles.roles[place] == "date" and numbers is None:
+            numbers = _seconds(table, name)
         if numbers is None:
             numbers, categories[place] = _category_codes(table.texts(name))
         values[:, place] = numbers
@@ -196,6 +228,18 @@ def _table(table: RawTable, roles: ColumnRoles) -> Table:
         problem = f"the column {roles.inputs[place]!r} is infinite or beyond 3.4e38 here; give finite numbers"
         raise FormatError(table.path, problem, table.lines[row])
     return Table(values=values, names=roles.inputs, categories=categories)
+
+
+def _seconds(table: RawTable, name: str) -> np.ndarray:
+    """Dates as seconds since 1970, NaN where missing."""
+    values, of_row = table.texts(name).distinct
+    found = [float("nan") if is_missing(value) else date_seconds(value.strip()) for value in values]
+    if None in found:
+        bad = found.index(None)
+        problem = f"{values[bad][:40]!r} in the column {name!r} is no date such as 2024-05-31"
+        raise FormatError(table.path, problem, table.lines[int(np.argmax(of_row == bad))])
+    seconds: np.ndarray = np.array(found, dtype=np.float64)[of_row]
+    return seconds
 
 
 def _category_codes(column: Any) -> tuple[np.ndarray, tuple[str, ...]]:

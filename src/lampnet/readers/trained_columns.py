@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lampnet.errors import did_you_mean
-from lampnet.readers.column_roles import INPUT_ROLES, ColumnRoles, MissingColumn, named_columns, roles_of
+from lampnet.readers.column_roles import ALIASES, INPUT_ROLES, ColumnRoles, MissingColumn, named_columns, roles_of
 from lampnet.readers.raw_table import RawTable
 
-_INPUTS = (*INPUT_ROLES, "features")
+_INPUTS = (*INPUT_ROLES, "features", "dates")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,7 @@ class KnownColumns:
 
     def roles_in(self, table: RawTable, typed: Mapping[str, Any]) -> ColumnRoles:
         """What the columns are for; what was `typed` by the user comes first."""
+        typed = {ALIASES.get(role, role): value for role, value in typed.items()}
         found = roles_of(table, {**self._known(table, typed), **typed})
         return replace(found, labels=(), separator="") if self.unlabelled else found
 
@@ -42,9 +43,9 @@ class KnownColumns:
                     known[role] = value
                 continue
             names = named_columns(table.names, value)
-            if role in ("features", "categories", "id") or (role == "labels" and self.unlabelled):
+            if role in ("features", "categories", "dates", "id") or (role == "labels" and self.unlabelled):
                 names = tuple(name for name in names if name in there)
-            if role == "features" and not names:
+            if role == "features" and not names and not any(other in self.roles for other in INPUT_ROLES):
                 raise MissingColumn(
                     role,
                     f"{table.path}: none of its columns ({', '.join(table.names)[:200]}) is one that the model was "

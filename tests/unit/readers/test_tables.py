@@ -94,16 +94,16 @@ def test_dna_and_pictures(tmp_path: Path) -> None:
 def test_settings_win_over_guesses(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", "title,body,a,b\nOne two three four,Long text of words here,1,0\nx,y,0,1\n")
     data, _ = read_with_notice(path, columns={"text": ["title", "body"], "labels": "b"})
-    assert data.rows[0] == "One two three four\nLong text of words here"
+    assert [part.rows[0] for part in data.rows.parts] == ["One two three four", "Long text of words here"]
     assert data.label_names == ("b",)
     features, _ = read_with_notice(path, columns={"features": ["a"], "labels": ["b"]})
     assert features.kind == "columns"
     with pytest.raises(DataError, match="did you mean 'title'"):
         read_table(path, columns={"text": "titel"})
     with pytest.raises(DataError, match="did you mean 'labels'"):
-        read_table(path, columns={"label": "a"})
-    with pytest.raises(DataError, match="one kind of input only"):
-        read_table(path, columns={"text": "title", "features": "a"})
+        read_table(path, columns={"lable": "a"})
+    mixed = read_table(path, columns={"text": "title", "features": "a", "label": "b"})
+    assert mixed.rows.roles == (("title", "text"), ("a", "number"))
 
 
 def test_separators(tmp_path: Path) -> None:

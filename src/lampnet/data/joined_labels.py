@@ -1,0 +1,45 @@
+"""Labels that stand in one cell: `drama;war`, `drama / war`, `["drama", "war"]`."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Sequence
+
+#: signs between labels, those that labels themselves hold least often first
+SEPARATORS = ("|", ";", "\t", " / ", ",")
+#: how people write signs that are hard to write
+SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+
+
+def found_separator(cells: Sequence[str]) -> str:
+    """The sign between the labels of these cells: "none" for one label per cell, "list" for JSON and Python lists.
+
+    >>> found_separator(["drama / war", "comedy"]), found_separator(["['a', 'b']", "[]"]), found_separator(["a", "b"])
+    (' / ', 'list', 'none')
+    """
+    cells = [cell.strip() for cell in cells if cell.strip()]
+    if cells and all(cell.startswith(("[", "(", "{")) and cell.endswith(("]", ")", "}")) for cell in cells):
+        return "list"
+    return next((sign for sign in SEPARATORS if any(sign in cell for cell in cells)), "none")
+
+
+def taken_apart(cell: str, separator: str) -> list[str] | None:
+    """The labels of one cell; None where it is no list although it should be.
+
+    >>> taken_apart("a; b;", ";"), taken_apart('["a", 5, null]', "list"), taken_apart("['it\'s']", "list")
+    (['a', 'b'], ['a', '5'], ["it's"])
+    """
+    if separator != "list":
+        parts = [cell] if separator == "none" else cell.split(separator)
+        return [part.strip() for part in parts if part.strip()]
+    try:
+        names = json.loads(cell)
+    except (ValueError, RecursionError):
+        try:
+            names = ast.literal_eval(cell.strip())
+        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+            return None
+    if not isinstance(names, (list, tuple, set)):
+        return None
+    return [str(name) for name in names if name is not None]
