@@ -24,7 +24,7 @@ from lampnet.data.known_labels import States, as_dicts, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence
 from lampnet.data.parts import PartRows
-from lampnet.data.splits import VALIDATION_FRACTION, Splits
+from lampnet.data.splits import VALIDATION_FRACTION, arranged_rows
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.metrics import METRICS
@@ -160,14 +160,18 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Any, y: Any) -> LaMPClassifier:
+    def fit(self, X: Any, y: Any, *, groups: Any = None, times: Any = None) -> LaMPClassifier:
         """Learn from rows X (matrix, array, DataFrame, list of texts, ...: see `input_kind`) and their labels y.
 
         y is an indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; n label sets; or n classes.
+
+        groups : one per row (a patient, a site): rows of one group stay together wherever rows are held out
+        times : one per row (numbers, dates, ISO texts): what is held out is later than what is learned from
         """
         config = self._config(self._seed())
         seen, data, targets = self._labelled(X, y)
         config, edges = self._graph(config, targets)
+        splits = arranged_rows(data, groups, times)
         fraction = self.validation_fraction
         if fraction is not None:
             if not 0 < fraction < 1:
@@ -177,7 +181,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         share = fraction or VALIDATION_FRACTION
         try:
             with distributed.joined():
-                model = fit(Splits(train=data), config, label_edges=edges, validation_fraction=share, run=run)
+                model = fit(splits, config, label_edges=edges, validation_fraction=share, run=run)
         except Stopped as stopped:
             if stopped.signal_number != signal.SIGINT or stopped.model is None:
                 raise KeyboardInterrupt from stopped

@@ -42,6 +42,14 @@ KnownColumn = Annotated[
     str | None,
     typer.Option("--known-column", metavar="NAME", help="Tables: the column with labels known to be true."),
 ]
+GroupColumn = Annotated[
+    str | None,
+    typer.Option("--group-column", metavar="NAME", help="Tables: rows with the same value here stay together."),
+]
+TimeColumn = Annotated[
+    str | None,
+    typer.Option("--time-column", metavar="NAME", help="Tables: the time of a row; what is held out is later."),
+]
 OnBadRow = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
 ]
@@ -128,6 +136,8 @@ def source_of(
     label_columns: str | None = None,
     on_bad_row: str = "error",
     known_column: str | None = None,
+    group_column: str | None = None,
+    time_column: str | None = None,
 ) -> Source:
     """The data that these options name."""
     from lampnet.readers.sources import DEFAULT, Source
@@ -142,8 +152,9 @@ def source_of(
         roles["text"] = text_column
     if label_columns is not None:
         roles["labels"] = label_columns
-    if known_column is not None:
-        roles["known"] = known_column
+    for role, name in (("known", known_column), ("group", group_column), ("time", time_column)):
+        if name is not None:
+            roles[role] = name
     return Source(data=data or DEFAULT, root=root, labels=labels, columns=roles, on_bad_row=on_bad_row)
 
 

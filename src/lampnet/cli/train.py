@@ -50,6 +50,8 @@ def command(
     columns: options.Columns = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
+    group_column: options.GroupColumn = None,
+    time_column: options.TimeColumn = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing while training.")] = False,
@@ -74,7 +76,9 @@ def command(
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
     asked = Run(
-        source=options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row),
+        source=options.source_of(
+            data, data_root, labels, columns, text_column, label_columns, on_bad_row, None, group_column, time_column
+        ),
         config=config,
         label_graph=label_graph or config.label_graph,
     )

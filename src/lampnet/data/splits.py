@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 from scipy import sparse
 
+from lampnet.data.arrangement import grouped_folds, times_of
 from lampnet.data.dataset import Dataset
 from lampnet.data.stratify import stratified_folds, stratified_parts
 from lampnet.errors import DataError
@@ -120,6 +122,43 @@ class Splits:
     test: Dataset | None = None
     #: the validation rows are a random sample of the labelled rows, so that they can be merged back
     valid_is_sampled: bool = False
+    #: what a caller says of the rows: "groups" stay together, "times" are in order; "" for nothing
+    arranged: Literal["", "groups", "times"] = ""
+
+    @classmethod
+    def of_groups(cls, train: Dataset, groups: Sequence[Any]) -> Splits:
+        """Rows of one group stay together wherever they are split."""
+        rows = replace(train, groups=tuple(str(group) for group in groups))
+        if len(set(rows.groups or ())) < 2:
+            raise DataError(
+                f"{train.name}: all rows are of one group, so none can be held out; give at least two groups"
+            )
+        return cls(train=rows, arranged="groups")
+
+    @classmethod
+    def in_time(cls, train: Dataset, times: Any) -> Splits:
+        """Rows in the order of their times: whatever is held out is later than the rest."""
+        numbers = times_of(times)
+        if len(numbers) != len(train):
+            raise DataError(f"{train.name}: {len(train)} rows came with {len(numbers)} times; give one per row")
+        return cls(train=train.take(np.argsort(numbers, kind="stable")), arranged="times")
+
+    def folds_of(self, rows: Dataset, folds: int, seed: int, blocked: bool) -> np.ndarray:
+        """The fold of each of these training rows, int (n,)."""
+        if self.arranged == "groups":
+            assert rows.groups is not None
+            assert rows.labels is not None
+            return grouped_folds(rows.labels, rows.groups, folds, seed)
+        return fold_numbers(len(rows), folds, seed, blocked, rows.labels)
+
+    def _held_out(self, held: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the training rows that are kept, and of about `held` ones that are held out."""
+        n = len(self.train)
+        if self.arranged == "groups":
+            first = self.folds_of(self.train, max(2, round(n / held)), seed, blocked=False) == 0
+            return np.flatnonzero(~first), np.flatnonzero(first)
+        correlated = replace(self, valid=None).serially_correlated
+        return held_out(n, held, seed, correlated, self.train.labels)
 
     def merged_back(self) -> Splits:
         """Sampled validation rows behind the training rows again; given ones stay."""
@@ -130,7 +169,9 @@ class Splits:
     @cached_property
     def serially_correlated(self) -> bool:
         """Whether the training rows, from which no validation rows were taken, are serially correlated."""
-        return self.valid is None and self.train.labels is not None and serially_correlated_rows(self.train.labels)
+        if self.valid is not None or self.train.labels is None or self.arranged == "groups":
+            return False
+        return self.arranged == "times" or serially_correlated_rows(self.train.labels)
 
     def with_validation(self, fraction: float, seed: int) -> Splits:
         """Hold out validation rows where none were given."""
@@ -143,7 +184,7 @@ class Splits:
                 f"{self.train.name}: {n} training row(s) are too few to draw a validation part from; "
                 "give more rows or a validation file"
             )
-        kept, held = held_out(n, n_valid, seed, self.serially_correlated, self.train.labels)
+        kept, held = self._held_out(n_valid, seed)
         train, valid = self.train.take(kept), self.train.take(held)
         return replace(self, train=train, valid=valid, valid_is_sampled=not self.serially_correlated)
 
@@ -157,9 +198,17 @@ class Splits:
             raise DataError(
                 f"{self.train.name}: {n} rows are too few to draw test rows from; give more rows or a test file"
             )
-        correlated = Splits(train=self.train).serially_correlated
-        kept, held = held_out(n, n_test, seed, correlated, self.train.labels)
+        kept, held = self._held_out(n_test, seed)
         return replace(self, train=self.train.take(kept), test=self.train.take(held))
+
+
+def arranged_rows(train: Dataset, groups: Any = None, times: Any = None) -> Splits:
+    """Training rows, with what a caller says of them."""
+    if groups is not None and times is not None:
+        raise DataError("groups and times came together; give one of them: rows are split by groups or by time")
+    if groups is not None:
+        return Splits.of_groups(train, groups)
+    return Splits(train=train) if times is None else Splits.in_time(train, times)
 
 
 def random_split(data: Dataset, valid: float | int, test: float | int, seed: int) -> Splits:

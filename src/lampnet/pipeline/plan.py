@@ -19,7 +19,7 @@ from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import label_priors
 from lampnet.data.schema import align_labels
-from lampnet.data.splits import Splits, fold_numbers, parts_of
+from lampnet.data.splits import Splits, parts_of
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
@@ -77,7 +77,9 @@ def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
     truth = train.indicator()
     encoder, encoded = _encode(train, config, control)
     blocked = _blocked(splits, control)
-    stack, base_logits = _fit_base_learners(config, encoded, truth, blocked, control)
+    stack, base_logits = _fit_base_learners(
+        config, encoded, truth, _base_folds(splits, train, blocked, config), control
+    )
     fold_n = ensemble_folds(splits, config)
     weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
     if stack is not None and base_logits is not None:
@@ -94,7 +96,7 @@ def ensemble_folds(splits: Splits, config: Config) -> np.ndarray:
     """The fold of each training row of a cross-fitted ensemble, int (n,)."""
     training = config.training
     train = splits.train
-    return fold_numbers(len(train), training.folds, training.seed, splits.serially_correlated, train.labels)
+    return splits.folds_of(train, training.folds, training.seed, splits.serially_correlated)
 
 
 def single_split(splits: Splits, config: Config, validation_fraction: float, control: Control) -> Plan:
@@ -109,11 +111,13 @@ def single_split(splits: Splits, config: Config, validation_fraction: float, con
     truth, valid_truth = train.indicator(), valid.indicator()
     encoder, encoded = _encode(train, config, control)
     held_out = encoder.encode(valid.rows, valid.row_edges)
-    stack, base_logits = _fit_base_learners(config, encoded, truth, blocked, control)
+    stack, base_logits = _fit_base_learners(
+        config, encoded, truth, _base_folds(splits, train, blocked, config), control
+    )
     weights, held_out_logits = None, None
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
-        fold_n = fold_numbers(len(train), FOLDS, config.training.seed, blocked, train.labels)
+        fold_n = splits.folds_of(train, FOLDS, config.training.seed, blocked)
         weights = stack.choose_and_fit_weights(base_logits, truth, fold_n)
         held_out_logits = stack.logits(held_out.features)
     fold = Fold(
@@ -169,9 +173,20 @@ def _plan(
 
 
 def _blocked(splits: Splits, control: Control) -> bool:
-    if splits.serially_correlated:
+    if splits.arranged == "groups":
+        control.log("rows of one group stay together in all folds")
+    elif splits.arranged == "times":
+        control.log("rows are in the order of their times: what is held out is later than the rest")
+    elif splits.serially_correlated:
         control.log("rows that follow each other are alike: folds are blocks of consecutive rows")
     return splits.serially_correlated
+
+
+def _base_folds(splits: Splits, train: Dataset, blocked: bool, config: Config) -> np.ndarray | None:
+    """Folds of the rows that the base learners keep apart; None where each may leave out what suits it."""
+    if not blocked and splits.arranged != "groups":
+        return None
+    return splits.folds_of(train, FOLDS, config.training.seed, blocked)
 
 
 def check_training_rows(train: Dataset) -> None:
@@ -198,7 +213,7 @@ class _EndAsked(Exception):
 
 
 def _fit_base_learners(
-    config: Config, encoded: EncodedRows, truth: np.ndarray, blocked: bool, control: Control
+    config: Config, encoded: EncodedRows, truth: np.ndarray, fold_n: np.ndarray | None, control: Control
 ) -> tuple[Stack | None, np.ndarray | None]:
     """The base learners, and their out-of-fold logits of the training rows (n, L, K).
 
@@ -208,9 +223,10 @@ def _fit_base_learners(
     names, seed = config.model.base_learners, config.training.seed
     if not names:
         return None, None
-    fold_n = fold_numbers(len(truth), FOLDS, seed, blocked) if blocked else None
     X = encoded.features
-    files = BaseLearnerFiles(control.folder, identity_of(X, truth, names, seed, blocked))
+    files = BaseLearnerFiles(
+        control.folder, identity_of(X, truth, names, seed, None if fold_n is None else fold_n.tolist())
+    )
     fitted = files.restored(names, X, truth) if control.resume else {}
     control.log(f"fitting base learners ({', '.join(name for name in names if name not in fitted) or 'none'})")
     if fitted:

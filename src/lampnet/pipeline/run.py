@@ -17,7 +17,7 @@ from typing import Any
 
 from lampnet.config import Config
 from lampnet.data.splits import Splits
-from lampnet.errors import CheckpointError, ConfigError, ModelFolderError, did_you_mean
+from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderError, did_you_mean
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import CHECKPOINTS, MODEL, check_target, read_description, save_model
@@ -26,7 +26,7 @@ from lampnet.pipeline.control import FitRun, Log, OnPhase, no_log, no_phase
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
-from lampnet.readers.sources import Source, as_splits, prior_graph
+from lampnet.readers.sources import Source, arranged, prior_graph
 from lampnet.runtime import distributed
 from lampnet.runtime.atomic_files import make_folders, remove_file, replace_files
 from lampnet.runtime.folder_lock import claimed
@@ -186,12 +186,14 @@ def _data(
 
     A prepared folder and a large table, which is prepared now, are mapped; everything else is read into memory.
     """
+    if {"group", "time"} & set(run.source.columns) and (is_prepared(run.source.data) or is_large_table(run.source)):
+        raise DataError("rows that are mapped from disk cannot be split by groups or times; give fewer rows, or parts")
     if is_prepared(run.source.data):
         mapped = open_prepared(run.source.data, pretrained=run.config.input.pretrained)
         return mapped, mapped.columns
     if not is_large_table(run.source):
         opened, columns = run.source.open_and_columns(run.config.training.seed, log)
-        return as_splits(opened), columns
+        return arranged(opened, run.source), columns
     rows = kept / "prepared"
     if distributed.team().leads and not (resumes and is_prepared(rows)):
         try:

@@ -17,7 +17,7 @@ from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
 ROLES = (
     "text", "smiles", "dna", "image", "words", "vector", "features", "categories", "dates",
-    "labels", "id", "separator", "known",
+    "labels", "id", "separator", "known", "group", "time",
 )  # fmt: skip
 INPUT_ROLES = ("text", "smiles", "dna", "image", "words", "vector")
 #: other names that people give to roles
@@ -61,6 +61,8 @@ class ColumnRoles:
     categories: tuple[str, ...] = ()
     known: str | None = None
     roles: tuple[str, ...] = ()
+    group: str | None = None
+    time: str | None = None
 
     def of_role(self, role: str) -> tuple[str, ...]:
         """The inputs of one role, in the order of the table."""
@@ -86,6 +88,10 @@ class ColumnRoles:
             parts.append(f"ids from {self.id!r}")
         if self.known:
             parts.append(f"known labels from {self.known!r}")
+        if self.group:
+            parts.append(f"rows with the same {self.group!r} stay together")
+        if self.time:
+            parts.append(f"times from {self.time!r}")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
         return "; ".join(parts)
@@ -97,7 +103,8 @@ class ColumnRoles:
             given |= {"features": self.inputs, "categories": self.categories}
         given |= {"labels": self.labels, "separator": self.separator}
         given["id"] = (self.id,) if self.id else ()
-        given["known"] = (self.known,) if self.known else ()
+        for name in ("known", "group", "time"):
+            given[name] = (getattr(self, name),) if getattr(self, name) else ()
         return {role: value for role, value in given.items() if value}
 
 
@@ -172,8 +179,8 @@ def roles_of(
     if len(labels) != 1:
         separator = ""
     categories = tuple(name for name, role in pairs if role == "category")
-    known = chosen.get("known", (None,))[0]
-    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories, known, roles)
+    known, group, time = (chosen.get(role, (None,))[0] for role in ("known", "group", "time"))
+    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories, known, roles, group, time)
 
 
 def _without(names: Sequence[str], others: Iterable[str | None]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lampnet.data.dataset import Dataset
-from lampnet.data.splits import VALIDATION_FRACTION, Splits
+from lampnet.data.splits import VALIDATION_FRACTION, Splits, arranged_rows
 from lampnet.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Source:
 
     def splits(self, seed: int = 0, notice: Callable[[str], None] | None = None) -> Splits:
         """Rows to train on."""
-        return as_splits(self.open(seed, notice))
+        return arranged(self.open(seed, notice), self)
 
     def part(self, split: str, seed: int = 0, notice: Callable[[str], None] | None = None) -> Dataset:
         """The rows to score: a file's all, else the part called `split`."""
@@ -116,6 +116,22 @@ class Source:
 def as_splits(opened: Splits | Dataset) -> Splits:
     """A single file's rows are all training rows."""
     return opened if isinstance(opened, Splits) else Splits(train=opened)
+
+
+def arranged(opened: Splits | Dataset, source: Source) -> Splits:
+    """Rows to train on, split by the groups or times of a table's column where the source names one."""
+    splits = as_splits(opened)
+    asked = [role for role in ("group", "time") if role in source.columns]
+    if not asked:
+        return splits
+    train = splits.train
+    groups, times = (
+        value if role in asked else None for role, value in (("group", train.groups), ("time", train.times))
+    )
+    if (groups if "group" in asked else times) is None:
+        raise DataError(f"{source.data}: only tables (CSV, TSV, Parquet, Arrow) have columns of groups or times")
+    made = arranged_rows(train, groups, times)
+    return replace(splits, train=made.train, arranged=made.arranged)
 
 
 def plain_columns(roles: Mapping[str, Any]) -> dict[str, Any]:

@@ -74,7 +74,15 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
         feature_names=feature_names,
         ids=tuple(map(str, table.texts(roles.id))) if roles.id else None,
         known=_known_labels(table, roles.known) if roles.known else None,
+        groups=tuple(map(str, table.texts(roles.group))) if roles.group else None,
+        times=_times(table, roles.time) if roles.time else None,
     )
+
+
+def _times(table: RawTable, name: str) -> tuple[Any, ...]:
+    """Numbers where all cells are, else texts."""
+    numbers = table.numbers(name)
+    return tuple(map(str, table.texts(name)) if numbers is None else numbers.tolist())
 
 
 def _known_labels(table: RawTable, name: str) -> tuple[list[str], ...]:

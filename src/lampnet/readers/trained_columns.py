@@ -43,6 +43,8 @@ class KnownColumns:
                     known[role] = value
                 continue
             names = named_columns(table.names, value)
+            if role in ("group", "time"):
+                continue  # they matter for training only
             if role in ("features", "categories", "dates", "id") or (role == "labels" and self.unlabelled):
                 names = tuple(name for name in names if name in there)
             if role == "features" and not names and not any(other in self.roles for other in INPUT_ROLES):
