@@ -13,8 +13,7 @@ from lampnet.experiments.known_systems import KNOWN_SYSTEMS, REGIMES
 from lampnet.experiments.result_files import read_results
 from lampnet.experiments.row_scores import Difference, paired_difference, unpacked
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE, PICTURE = DOCS / "known-labels.md", DOCS / "images" / "known_labels.svg"
+PAGE, PICTURE = "known-labels.md", "images/known_labels.svg"
 BEGIN, END = "<!-- comparison: written by lampnet reproduce --known -->", "<!-- end of comparison -->"
 #: the regime of the picture and of the first table
 SHOWN = "positives:3"
@@ -125,10 +124,14 @@ def page_with(results: Sequence[Mapping[str, Any]], text: str) -> str:
     return f"{before}{BEGIN}\n{section(results)}\n{END}{rest.partition(END)[2]}"
 
 
-def write_page(folder: Path) -> None:
-    results = read_results(folder)
-    PAGE.write_text(page_with(results, PAGE.read_text(encoding="utf-8")), encoding="utf-8")
-    draw(results, PICTURE)
+def write_page(folder: Path, docs: Path) -> Path:
+    """Write the comparison into the page of the folder docs, and the picture beside it; the rest of the page stays."""
+    results, page, picture = read_results(folder), docs / PAGE, docs / PICTURE
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    text = page.read_text(encoding="utf-8") if page.exists() else "# Known labels\n\n"
+    page.write_text(page_with(results, text), encoding="utf-8")
+    draw(results, picture)
+    return page
 
 
 def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,27 @@ def test_mistakes_are_explained(
     assert run(["reproduce", *where, *arguments]) == 2
     assert said in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_known_labels_are_compared_resumed_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = next(
+        (r for r in (os.environ.get("LAMPNET_DATA"), "../shared/data") if r and Path(r, "emotions").is_dir()), ""
+    )
+    if not root:
+        pytest.skip("the data set emotions is not here; set LAMPNET_DATA")
+    out, page = tmp_path / "results", tmp_path / "docs" / "results.md"
+    where = ["--out", str(out), "--page", str(page), "--data-root", root]
+    asked = ["reproduce", "--known", "emotions", "--seeds", "1", *where]
+    assert run([*asked, "--model", "nothing", "--model", "chain"]) == 0
+    assert "0 of 2 results are there; 2 to run" in capsys.readouterr().err
+    files = sorted(path.name for path in (out / "known").glob("*.json"))
+    assert files == ["emotions--chain--seed0.json", "emotions--nothing--seed0.json"]
+    chain, nothing = (json.loads((out / "known" / name).read_text())["known"] for name in files)
+    assert [s["revealed"] for s in chain] == [s["revealed"] for s in nothing]
+    assert chain[0]["rows"] == nothing[0]["rows"] > 50
+    assert run([*asked, "--model", "nothing", "--model", "chain"]) == 0
+    assert "2 of 2 results are there; 0 to run" in capsys.readouterr().err
+    written = (tmp_path / "docs" / "known-labels.md").read_text(encoding="utf-8")
+    assert "Not measured in this regime: emotions" in written  # two of the systems are no comparison
+    assert run(["reproduce", "--known", "--page-only", "--out", str(tmp_path / "nowhere")]) == 2
+    assert "no results on known labels" in capsys.readouterr().err

@@ -83,7 +83,7 @@ def command(
     dataset = [*(data or ()), *(dataset or ())]
     if known:
         return _known_labels(
-            dataset, model or (), seeds, seed or (), out, checkpoints, data_root, again, page_only, log
+            dataset, model or (), seeds, seed or (), out, page, checkpoints, data_root, again, page_only, log
         )
     changes = typed_settings(options.settings_of(settings))
     results_page = import_from_clone("pages.results")
@@ -131,6 +131,7 @@ def _known_labels(
     seeds: int | None,
     only_seeds: Sequence[int],
     out: Path,
+    page: Path,
     shared: Path | None,
     data_root: str | None,
     again: bool,
@@ -144,6 +145,11 @@ def _known_labels(
     from lampnet.training.progress import Stopped
 
     folder = out / FOLDER
+    known_page = import_from_clone("pages.known_labels")
+    if page_only and known_page is None:
+        raise ConfigError("the page is written in a clone of the repository only; clone it and run this command there")
+    if page_only and not folder.is_dir():
+        raise ConfigError(f"--out {out} holds no results on known labels, so no page is written; give the folder")
     tasks = known_plan(datasets, systems, seeds, only_seeds)
     if not page_only:
         try:
@@ -153,10 +159,8 @@ def _known_labels(
         except Stopped as stopped:
             options.log("lampnet: stopped; run the same command to continue")
             return 128 + int(stopped.signal_number)
-    page = import_from_clone("pages.known_labels")
-    if page is None:
+    if known_page is None:
         log(f"the results are in {folder}; the page is written in a clone of the repository only")
         return 0
-    page.write_page(folder)
-    log(f"the table is in {page.PAGE.name}")
+    log(f"the tables are in {known_page.write_page(folder, page.parent)}")
     return 0
