@@ -184,7 +184,7 @@ def test_without_descriptors_a_command_ends_in_one_line_and_runs_again(
 ) -> None:
     case = case_of(cases, name)
     ends = []
-    for left in range(2 * moments):
+    for left in (0, 3) if moments == 1 else range(2 * moments):
         work = tmp_path / str(left)
         ended = run(work / "log", *case.arguments(work), fault=Fault(descriptors=left))
         check_ended_well(ended)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,6 +47,8 @@ DEFAULT_SYSTEMS = ("lamp", *GROUPS["baselines"], *GROUPS["variants"], "lamp-pape
 TIME_BUDGET = 3600.0
 #: Training settings that belong to a run, not to its system.
 _OF_THE_RUN = ("seed", "time_budget", "threads")
+#: Faults of the machine: no descriptors, no memory, no space, a disk that fails.
+_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,8 @@ def reproduce(
             if opened is None or opened[0] != key:
                 opened = key, open_data(task.dataset, task.seed)
         except LampnetError as problem:
+            if _of_the_machine(problem):
+                raise
             unreadable.add(key)
             log(f"{task.dataset} is left out: {problem}")
             continue
@@ -158,8 +163,16 @@ def reproduce(
                 # Stored under the name that was asked for, so that the next run finds it.
                 written.append(write_result(folder, result | {"dataset": task.dataset, "command": task.command()}))
         except LampnetError as problem:
+            if _of_the_machine(problem):
+                raise
             log(f"{task.system} on {task.dataset} is left out: {problem}")
     return written
+
+
+def _of_the_machine(problem: LampnetError) -> bool:
+    """Whether the machine is at fault, not the data or the method: then nothing is left out for good."""
+    fault = problem.__context__
+    return isinstance(fault, OSError) and fault.errno in _MACHINE
 
 
 def _same_run(
