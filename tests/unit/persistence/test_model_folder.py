@@ -139,6 +139,13 @@ def edited(copy: Path, change: Change) -> None:
     (copy / "model.json").write_text(json.dumps(data), encoding="utf-8")
 
 
+def without_whole_set(description):
+    """As a model without that decision writes it."""
+    decisions = description["decisions"]
+    decisions.pop("whole_set", None)
+    decisions["best"]["subset_accuracy"] = decisions["paper"]["subset_accuracy"]
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -148,7 +155,8 @@ def edited(copy: Path, change: Change) -> None:
         (lambda d: d.update(version=3.0), r"format version 3\.0"),
         (lambda d: d.update(format="other"), "does not describe a lampnet model"),
         (lambda d: d.pop("decisions"), "lacks 'decisions'"),
-        (lambda d: d["label_names"].append("more"), "labels of width"),
+        (lambda d: d["label_names"].append("more"), "one prior from 0 to 1 for each label"),
+        (lambda d: (without_whole_set(d), d["label_names"].append("more")), "labels of width"),
         (lambda d: d.update(label_names=["a", "a", "b", "c"]), "occurs twice"),
         (lambda d: d["config"]["model"].update(width=10**9), "width"),
         (lambda d: d["config"]["model"].update(steps=10**9), "steps"),
