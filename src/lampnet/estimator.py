@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
-from lampnet.data.from_arrays import is_frame, row_count, row_numbers
+from lampnet.data.from_arrays import is_frame, row_count, row_numbers, row_weights
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
@@ -27,6 +27,7 @@ from lampnet.data.parts import PartRows
 from lampnet.data.splits import VALIDATION_FRACTION, arranged_rows
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
+from lampnet.evaluation.intervals import weighted_score
 from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.promises import Promise
 from lampnet.evaluation.rules import Rule, TopK
@@ -512,18 +513,22 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         y is read as at fit, columns of a DataFrame by their names where the model has names. A label unknown to
         the model counts as missed, with a warning, so that a rare label does not break a cross-validation.
+
+        sample_weight  what each row counts, (n,), at least 0
         """
-        if sample_weight is not None:
-            raise DataError("score knows no sample_weight; leave it out")
         check_is_fitted(self, "model_")
         self._check_metric()
         if row_count(X) == 0:
             raise DataError("X has no row; give at least one row to score")
+        weight = None if sample_weight is None else row_weights(sample_weight, row_count(X))
         if self.y_form_.single:
-            return float(np.mean(np.asarray(self.predict(X)) == classes_of(y, row_count(X))))
+            right = np.asarray(self.predict(X)) == classes_of(y, row_count(X))
+            return float(np.average(right, weights=weight))
         truth = indicator_of(y, self.classes_, self.y_form_, row_count(X))
         chosen = np.zeros(truth.shape, dtype=bool)
         chosen[:, : len(self.classes_)] = self._rule().apply(self.predict_proba(X))
+        if weight is not None:
+            return weighted_score(self.metric, truth, chosen, weight)
         return float(METRICS[self.metric](truth, chosen))
 
     def explain(self, X: Any, rows: Any = None, labels: Any = None, known: Any = None) -> list[Explanation]:

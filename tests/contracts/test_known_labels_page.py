@@ -11,7 +11,9 @@ from lampnet import LaMPClassifier
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("writer", ["known_labels.py", "audits.py", "whole_sets.py", "suggestions.py"])
+@pytest.mark.parametrize(
+    "writer", ["known_labels.py", "audits.py", "whole_sets.py", "suggestions.py", "calibration.py", "promises.py"]
+)
 def test_the_table_is_written_from_the_measurements(writer: str) -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "benchmarks" / writer, "--check"],

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from lampnet import LaMPClassifier
-from lampnet.errors import ConfigError
+from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.rules import Threshold
 
@@ -84,3 +84,13 @@ def test_a_promise_cuts_off_and_may_be_set_after_the_fit(model: LaMPClassifier, 
         promised.set_params(decision="recall>=0.999").predict(TEXTS)
     with pytest.raises(ConfigError, match="is no promise"):
         LaMPClassifier(decision="f1>=0.5").fit(TEXTS, TAGS)
+
+
+def test_rows_count_by_their_weights_in_score(model: LaMPClassifier) -> None:
+    tags = [{"sport"}, *TAGS[1:]]  # the first is wrong
+    assert model.score(TEXTS, tags) < model.score(TEXTS, TAGS)
+    assert model.score(TEXTS, tags, sample_weight=[0.0] + [1.0] * 31) == pytest.approx(model.score(TEXTS[1:], TAGS[1:]))
+    assert model.score(TEXTS, tags, sample_weight=[5.0] * 32) == pytest.approx(model.score(TEXTS, tags))
+    for wrong in ([1.0], [-1.0] * 32, [0.0] * 32, ["x"] * 32, [np.nan] * 32):
+        with pytest.raises(DataError, match="sample_weight"):
+            model.score(TEXTS, TAGS, sample_weight=wrong)

@@ -38,23 +38,39 @@ def resampled(metric: str, true: np.ndarray, given: np.ndarray, counts: np.ndarr
     """The metric on every sample, (samples,); labels that no row knows are left out of macro-F1.
 
     true, given, known  bool (n, L); unknown entries are neither true nor given
-    counts              (samples, n)
+    counts              (samples, n), how often each row is there: any weights
     """
     hits = true & given
     row_hits, row_size = hits.sum(axis=1), true.sum(axis=1) + given.sum(axis=1)
     if metric == "example_f1":
-        f1 = np.divide(2.0 * row_hits, row_size, out=np.zeros(len(row_hits)), where=row_size > 0)
-        return np.asarray(counts @ f1 / counts.sum(axis=1))
+        return np.asarray(counts @ _ratio(2 * row_hits, row_size) / counts.sum(axis=1))
     if metric == "subset_accuracy":
         return np.asarray(counts @ (2 * row_hits == row_size) / counts.sum(axis=1))
     if metric == "hamming_accuracy":
-        return np.asarray(1 - (counts @ (row_size - 2 * row_hits)) / np.maximum(counts @ known.sum(axis=1), 1))
+        return np.asarray(1 - _ratio(counts @ (row_size - 2 * row_hits), counts @ known.sum(axis=1)))
     if metric == "micro_f1":
-        return np.asarray(2 * (counts @ row_hits) / np.maximum(counts @ row_size, 1))
+        return _ratio(2 * (counts @ row_hits), counts @ row_size)
     assert metric == "macro_f1", metric
     label_hits, label_size = (
         np.asarray((sparse.csr_matrix(part, dtype=np.float64).T @ counts.T).T)  # (samples, L)
         for part in (hits, true.astype(np.int64) + given)
     )
-    f1 = np.divide(2 * label_hits, label_size, out=np.zeros_like(label_hits), where=label_size > 0)
-    return np.asarray(f1[:, known.any(axis=0)].mean(axis=1))
+    return np.asarray(_ratio(2 * label_hits, label_size)[:, known.any(axis=0)].mean(axis=1))
+
+
+def weighted_score(metric: str, truth_nL: np.ndarray, chosen_nL: np.ndarray, weight_n: np.ndarray) -> float:
+    """The metric of rows that count so much each; a weight of two is the row twice.
+
+    >>> truth, chosen = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1, 0], [1, 0]], dtype=bool)
+    >>> weighted_score("subset_accuracy", truth, chosen, np.array([3.0, 1.0]))
+    0.75
+    """
+    known = ~np.isnan(truth_nL)
+    rows = np.flatnonzero(known.any(axis=1) & (weight_n > 0))
+    true, given = (truth_nL[rows] == 1) & known[rows], chosen_nL[rows].astype(bool) & known[rows]
+    return float(resampled(metric, true, given, weight_n[None, rows], known[rows])[0])
+
+
+def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """0 where there is nothing."""
+    return np.asarray(np.divide(part, whole, out=np.zeros(np.shape(whole)), where=np.asarray(whole) > 0))

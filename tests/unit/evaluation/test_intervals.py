@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import precision_recall_fscore_support, roc_auc_score
 
 from lampnet.evaluation.by_label import by_label, confused_pairs
-from lampnet.evaluation.intervals import draws, resampled, score_interval
+from lampnet.evaluation.intervals import draws, resampled, score_interval, weighted_score
 from lampnet.evaluation.metrics import METRICS
 
 
@@ -105,3 +105,13 @@ def test_pairs_are_those_of_a_plain_loop(seed: int, n: int) -> None:
     assert [one["rows"] for one in found] == sorted(count.values(), reverse=True)
     for one in found:
         assert one["share_of_missed"] == pytest.approx(one["rows"] / missed[one["missed"]], abs=1e-4)
+
+
+@given(st.integers(0, 2**31), st.integers(1, 12), st.sampled_from(sorted(METRICS)), st.sampled_from([1.0, 0.001, 50.0]))
+@settings(max_examples=60, deadline=None)
+def test_a_weight_is_so_many_copies_of_a_row(seed: int, n: int, metric: str, scale: float) -> None:
+    truth, proba = rows(n, 3, seed, unknown=0.0)
+    weight = np.random.default_rng(seed).integers(1, 4, size=n)
+    copies = np.repeat(np.arange(n), weight)
+    expected = METRICS[metric](truth[copies], proba[copies] > 0.5)
+    assert weighted_score(metric, truth, proba > 0.5, scale * weight) == pytest.approx(expected)
