@@ -38,7 +38,9 @@ def epochs_in(lines: list[str]) -> list[tuple[int, float, float]]:
     return [(int(m[1]), float(m[2]), float(m[3])) for m in found if m]
 
 
-@pytest.mark.parametrize("more", [(), ("training.accumulate=4", "label_graph=edgeless")])
+@pytest.mark.parametrize(
+    "more", [pytest.param((), marks=pytest.mark.long), ("training.accumulate=4", "label_graph=edgeless")]
+)
 def test_two_processes_have_the_losses_and_scores_of_one(more: tuple[str, ...], tmp_path: Path, train_toy: Any) -> None:
     single, _ = train_toy("once", tmp_path / "one", *NO_DROPOUT, *more).end()
     output, _ = torchrun(TOY, "once", tmp_path / "two", *NO_DROPOUT, *more).communicate()
