@@ -8,7 +8,6 @@ own and the floor: a network that does not score better out-of-fold does not ent
 from __future__ import annotations
 
 import platform
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -41,6 +40,9 @@ from lampnet.training.progress import Progress, Stopped
 
 #: a network that would get less than this share of the time budget is not begun
 LEAST_NETWORK_SHARE = 0.1
+#: how often decisions are chosen after the networks: on their own predictions, and where few or many labels are known;
+#: what known labels say about the others is learned in about as long again
+AFTER_NETWORKS = 4
 #: each of these parts of the held-out rows is calibrated without its own rows
 CALIBRATION_FOLDS = 5
 
@@ -182,7 +184,7 @@ class _Fit:
 
         parts  the folds' logits; rows without a node have those of the label priors, which need no calibration
         """
-        began, seed, logits = time.monotonic(), self.config.training.seed, np.concatenate(parts)
+        began, seed, logits = self.control.budget.spent(), self.config.training.seed, np.concatenate(parts)
         calibration = None
         if self.config.training.calibrate:
             some = np.concatenate([fold.valid[0].nodes.lengths() > 0 for fold in folds])
@@ -191,13 +193,13 @@ class _Fit:
                 calibration, logits[some] = cross_fit_calibration(logits[some], self.truth[some], fold_n)
         proba = probabilities(logits)
         decisions = choose_decisions(self.truth, proba, seed=seed)
-        self.decision_seconds = time.monotonic() - began
+        self.decision_seconds = self.control.budget.spent() - began
         return _Candidate(proba, decisions, calibration)
 
     def _network_seconds(self) -> float:
-        """What the budget leaves for the networks, once decisions are chosen; 0 for no limit."""
-        left = self.control.budget.left()
-        return 0.0 if left == float("inf") else max(1e-3, left - 2 * self.decision_seconds)
+        """What the budget leaves for the networks, when what follows them has its time; 0 for no limit."""
+        left, after = self.control.budget.left(), AFTER_NETWORKS * self.decision_seconds + self.plan.refit_seconds
+        return 0.0 if left == float("inf") else max(1e-3, left - after)
 
     def _has_time(self) -> bool:
         budget = self.control.budget

@@ -33,6 +33,8 @@ from lampnet.training.progress import Stopped
 RELEASE_BYTES = 1 << 30
 #: of a time budget, what the base learners may take: with a network to follow, and alone
 LEARNERS_SHARE, LEARNERS_ALONE_SHARE = 0.5, 0.8
+#: what fitting the base learners again takes, of the time that they took with their out-of-fold logits
+REFIT_SHARE = 0.4
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Plan:
     priors    (L,) how often each label is true
     rows      how many rows there are, by part, for the model card
     refit     fits the base learners again on more rows once every choice is made; None where they know all rows
+    refit_seconds  about how long that takes
     release   hands mapped pages back to the system; None for rows in memory
     """
 
@@ -63,6 +66,7 @@ class Plan:
     priors: np.ndarray
     rows: dict[str, int]
     refit: Callable[[], None] | None = None
+    refit_seconds: float = 0.0
     release: Callable[[], None] | None = None
 
 
@@ -111,9 +115,11 @@ def single_split(splits: Splits, config: Config, validation_fraction: float, con
     truth, valid_truth = train.indicator(), valid.indicator()
     encoder, encoded = _encode(train, config, control)
     held_out = encoder.encode(valid.rows, valid.row_edges)
+    began = control.budget.spent()
     stack, base_logits = _fit_base_learners(
         config, encoded, truth, _base_folds(splits, train, blocked, config), control
     )
+    seconds = control.budget.spent() - began
     weights, held_out_logits = None, None
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
@@ -134,7 +140,7 @@ def single_split(splits: Splits, config: Config, validation_fraction: float, con
 
     again = refit if stack is not None and config.training.refit_base_learners else None
     plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)})
-    return replace(plan, refit=again)
+    return replace(plan, refit=again, refit_seconds=REFIT_SHARE * seconds if again is not None else 0.0)
 
 
 def mapped(rows: MappedRows) -> Plan:

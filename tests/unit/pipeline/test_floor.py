@@ -26,6 +26,7 @@ from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
+from lampnet.pipeline.plan import REFIT_SHARE
 from lampnet.training.progress import Stopped
 
 TINY = {"model.width": 8, "training.epochs": 2, "training.threads": 1, "model.base_learners": "linear,knn"}
@@ -189,3 +190,22 @@ def test_a_damaged_base_learner_file_is_fitted_again(tmp_path: Path) -> None:
 def test_quick_without_base_learners_is_refused() -> None:
     with pytest.raises(ConfigError, match="leaves no model"):
         Config.preset("quick").updated({"model.base_learners": "none"})
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_networks_leave_time_for_what_follows_them(refit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on only while the linear base learner is fitted, a second per report."""
+    now = [0.0]
+    monkeypatch.setattr("lampnet.runtime.budget.time.monotonic", lambda: now[0])
+    given: list[float] = []
+    monkeypatch.setattr("lampnet.pipeline.fit.train_members", lambda *args: given.append(args[-1]) or [])
+
+    def tick(share: float, doing: str) -> None:
+        now[0] += doing.startswith("base learners: linear")
+
+    changes = {**TINY, "training.folds": 1, "training.time_budget": 1e6, "training.refit_base_learners": refit}
+    data = Splits(train=random_rows(80, 3, 0.5, seed=1))
+    fit(data, Config.preset("fast").updated(changes), run=FitRun(phase=tick))
+    spent = now[0]
+    assert spent > 0
+    assert given == [pytest.approx(1e6 - spent - (REFIT_SHARE * spent if refit else 0.0))]
