@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from lampnet.config import Config
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.compare import SCORES
 from lampnet.experiments.protocol import RANKING
@@ -68,7 +69,7 @@ def results_page(
     summary = Summary(results)
     datasets = [name for name in (*SEEDS, *summary.datasets()) if name in summary.datasets()]
     datasets = list(dict.fromkeys(datasets))
-    parts = [_HEAD, _machines(results), _shared_runs(results)]
+    parts = [_HEAD, _machines(results), _shared_runs(results), _earlier_runs(results)]
     if not results:
         parts.append("There are no results yet; run `lampnet reproduce`.")
     else:
@@ -99,6 +100,30 @@ def _shared_runs(results: Sequence[Mapping[str, Any]]) -> str:
     return " ".join(
         f"On {dataset_title(dataset)} `{name}` has the same settings as `{other}` and shares its runs."
         for dataset, name, other in twins
+    )
+
+
+def _earlier_runs(results: Sequence[Mapping[str, Any]]) -> str:
+    """Which runs of LaMP and of its stack are older than a setting of the present default."""
+    now = {f"{part}.{name}" for part in ("model", "training") for name in Config().to_json()[part]}
+    found: dict[str, list[str]] = {}
+    absent: set[str] = set()
+    for result in results:
+        config = result.get("config")
+        if result["system"] not in ("lamp", "stack") or not isinstance(config, Mapping) or "training" not in config:
+            continue
+        missing = now - {f"{part}.{name}" for part in ("model", "training") for name in config[part]}
+        if missing:
+            absent |= missing
+            titles = found.setdefault(result["system"], [])
+            titles += [title] if (title := dataset_title(result["dataset"])) not in titles else []
+    if not found:
+        return ""
+    listed = "; ".join(f"`{system}` on {', '.join(titles)}" for system, titles in found.items())
+    settings = ", ".join(f"`{name}`" for name in sorted(absent))
+    return (
+        f"**Not run again with the present default:** the scores and minutes of {listed}. They were measured before "
+        f"these settings existed: {settings}."
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lampnet.config import Config
 from lampnet.errors import FormatError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.experiments.result_files import write_json, write_result
@@ -130,3 +132,14 @@ def test_the_page_includes_the_notes_and_names_the_machine(result: MakeResult, t
     assert "## What was tried\n\nfive things" in page.read_text()
     write_page(tmp_path / "nothing", page)
     assert "no results yet" in page.read_text()
+
+
+def test_runs_that_are_older_than_a_setting_are_named(result: MakeResult) -> None:
+    now = json.loads(json.dumps(Config().to_json()))
+    before = json.loads(json.dumps(now))
+    del before["training"]["keep_network"]
+    old, new = result("emotions", "lamp") | {"config": before}, result("scene", "lamp") | {"config": now}
+    assert "Not run again" not in results_page([new])
+    page = results_page([old, new, result("emotions", "svm") | {"config": {}}])
+    assert "the scores and minutes of `lamp` on Emotions. They were" in page
+    assert "`training.keep_network`" in page
