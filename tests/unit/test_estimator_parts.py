@@ -111,4 +111,7 @@ def test_explanations_name_the_part(model: LaMPClassifier) -> None:
     row = int(np.flatnonzero(GENRE == 2)[0])
     (found,) = whole.explain(COLUMNS, rows=row)
     names = {node.name for node in found.nodes}
+    plot = next(part for part in found.input["parts"] if part["name"] == "plot")
+    storm = next(node for node in found.nodes if node.name == "plot: storm")
+    assert [plot["text"][start:end] for start, end in storm.places] == ["storm"]
     assert {"plot: storm", f"year = {COLUMNS['year'][row]}", "tags: short", "drug: C0"} <= names

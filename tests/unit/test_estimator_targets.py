@@ -276,3 +276,18 @@ def test_a_forged_folder_is_refused(place: tuple[str, ...], value: Any, fitted: 
     (folder / "model.json").write_text(json.dumps(data))
     with pytest.raises(ModelFolderError, match="is damaged"):
         LaMPClassifier.load(folder)
+
+
+def test_joined_labels_are_taken_apart_and_said() -> None:
+    texts = ["red fox", "blue sea", "red sea", "blue fox"] * 6
+    cells = ["fox;red", "sea;blue", "red;sea", "fox;blue"] * 6
+    with pytest.warns(UserWarning, match="several labels per row, separated by ';'"):
+        model = LaMPClassifier(preset="quick", base_learners=["linear"]).fit(texts, cells)
+    assert model.classes_.tolist() == ["blue", "fox", "red", "sea"]
+    assert model.score(texts, cells) == model.score(texts, [cell.split(";") for cell in cells])
+    assert model.score(texts[:1], ["red"]) < 1
+
+
+@pytest.mark.parametrize("cells", [["a, b", "a, c"] * 6, ["x/y", "z"] * 6, [f"{i};{i}" for i in range(6)] * 2])
+def test_classes_with_signs_in_their_names_stay_classes(cells: list[str]) -> None:
+    assert read_targets(cells, len(cells)).form.single

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.from_arrays import is_frame, is_missing, rectangular
+from lampnet.data.joined_labels import found_separator, taken_apart
 from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.data.schema import label_matrix
 from lampnet.errors import DataError
@@ -69,6 +70,12 @@ def _read(y: Any, n_rows: int) -> Targets:
     y = _values(y)
     if _are_label_sets(y):
         return _label_sets(y, n_rows)
+    apart = _taken_apart(y)
+    if apart is not None:
+        separator, sets = apart
+        message = f"y names several labels per row, separated by {separator!r}, and is read so; give lists to be sure"
+        warnings.warn(message, UserWarning, stacklevel=4)  # the line that called `fit`
+        return _label_sets(sets, n_rows)
     array = rectangular(y, "the rows of y are of different lengths; give an indicator matrix or label sets")
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported: y must hold labels")
@@ -96,6 +103,9 @@ def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.nda
         if is_frame(y):
             return _by_name(y, classes, form, n_rows)
         y = _values(y)
+        if form.sets and _strings(y):
+            sign = found_separator(list(y))
+            y = [taken_apart(cell, sign) or [] for cell in y]
         if _are_label_sets(y, sure=form.sets):
             return _sets_indicator(y, classes, n_rows)
     read = read_targets(y, n_rows)
@@ -176,6 +186,34 @@ def _are_label_sets(y: Any, sure: bool = False) -> bool:
     if not all(map(_is_label_row, y)):
         return False
     return sure or len({len(row) for row in y}) > 1 or any(isinstance(label, str) for row in y for label in row)
+
+
+def _strings(y: Any) -> bool:
+    return np.ndim(y) == 1 and len(y) > 0 and all(isinstance(cell, str) for cell in y)
+
+
+def _taken_apart(y: Any) -> tuple[str, list[list[str]]] | None:
+    """The labels of strings such as "drama;war", where it is clear that a row names several; else None.
+
+    Clear it is where a tenth of the rows have the sign, the labels come again, and there are no more of them than of
+    whole strings. A comma alone is no sign: classes have commas in their names.
+    """
+    if (isinstance(y, (list, tuple)) and any(not isinstance(cell, str) for cell in y)) or not _strings(y):
+        return None
+    separator = found_separator(list(y))
+    if separator in ("none", ","):
+        return None
+    sets = [taken_apart(cell, separator) for cell in y]
+    found = [names for names in sets if names is not None]
+    labels = [label for names in found for label in names]
+    distinct = set(labels)
+    clear = (
+        len(found) == len(sets)
+        and sum(len(set(names)) > 1 for names in found) * 10 >= len(found)
+        and len(distinct) * 2 <= len(labels)
+        and len(distinct) <= len(set(y))
+    )
+    return (separator, found) if clear else None
 
 
 def _label_rows(y: Sequence[Any], n_rows: int) -> list[set[Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.data.dna_bases import BASES
+from lampnet.data.parts import PartRows
 from lampnet.encoders.base import EncodedRows
 from lampnet.encoders.image_files import decoded, opened_image, pillow
 from lampnet.encoders.nodes import NodeRows
@@ -44,6 +45,8 @@ class Node:
 
 def describe_input(encoded: EncodedRows, data: Dataset, row: int) -> tuple[list[Node], dict[str, Any]]:
     """All nodes of one row, and the row itself as JSON data; `encoded` are the rows of `data`."""
+    if isinstance(data.rows, PartRows):
+        return _describe_parts(encoded, data.rows, row)
     kind, rows = data.kind, data.rows
     names, places = encoded.node_names(row), encoded.node_places(row)
     values: list[float | None] = [None for _ in names]
@@ -63,6 +66,23 @@ def describe_input(encoded: EncodedRows, data: Dataset, row: int) -> tuple[list[
         for i, (name, place, value) in enumerate(zip(names, places, values, strict=True))
     ]
     return nodes, {"kind": kind, **shown}
+
+
+def _describe_parts(encoded: EncodedRows, rows: PartRows, row: int) -> tuple[list[Node], dict[str, Any]]:
+    """The nodes of all parts, named by their part, and each part as it is described alone."""
+    described, values = [], []
+    for part, own in encoded.parsed:
+        place = part.place(row)
+        if place < 0:
+            continue
+        alone = Dataset(name="", kind=part.kind, rows=part.rows, labels=None, label_names=())
+        nodes, shown = describe_input(own, alone, place)
+        described.append({"name": part.name, "nodes": len(nodes), **shown})
+        values += [node.value for node in nodes]
+    names, places = encoded.node_names(row), encoded.node_places(row)
+    whole = zip(names, places, values, strict=True)
+    found = [Node(number=i, name=name, places=at, value=value) for i, (name, at, value) in enumerate(whole)]
+    return found, {"kind": "parts", "parts": described}
 
 
 def _values(nodes: NodeRows, row: int, n: int) -> list[float | None]:

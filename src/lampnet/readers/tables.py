@@ -16,14 +16,14 @@ from scipy import sparse
 from lampnet.data.column_content import date_seconds
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
-from lampnet.data.joined_labels import taken_apart
+from lampnet.data.joined_labels import found_separator, taken_apart
 from lampnet.data.named_columns import part_of_values
 from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.parts import COLUMN_KINDS, Part, PartRows, part_of
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
-from lampnet.readers.column_roles import ColumnRoles, roles_of, separator_of
+from lampnet.readers.column_roles import FEW, ColumnRoles, roles_of, separator_of
 from lampnet.readers.delimited import read_delimited
 from lampnet.readers.files import LARGEST, plain_stem
 from lampnet.readers.options import ReadOptions
@@ -55,10 +55,28 @@ def read_table_and_roles(path: Path, options: ReadOptions) -> tuple[Dataset, Col
     if notice is not None:
         if roles.as_given() != given:  # the later parts of a folder are read as the first: nothing new
             notice(f"{path.name}: {roles.sentence()}")
+        if roles.separator and (doubt := _doubtful_labels(table, roles)):
+            notice(f"{path.name}: {doubt}")
         if table.skipped:
             rows = table.skipped + len(table)
             notice(f"{path.name}: {table.skipped:,} of {rows:,} rows could not be read and are left out")
     return table_dataset(table, roles, labels, options.name or plain_stem(path)), roles
+
+
+def _doubtful_labels(table: RawTable, roles: ColumnRoles) -> str:
+    """What to ask where every row has one label at most, although its cells look as if they named several."""
+    column = table.texts(roles.labels[0])
+    if not isinstance(column, TextColumn) or roles.separator == "list":
+        return ""
+    cells = [value for value in column.distinct[0] if value.strip()]
+    if roles.separator != "none" and any(roles.separator in value for value in cells):
+        return ""
+    sign = found_separator(cells)
+    several = f"every row has one label, but {roles.labels[0]!r} looks like several; set the sign between them with"
+    if sign not in ("none", roles.separator):
+        return f"{several} --columns separator={sign!r}"
+    often = len(cells) * 2 > len(table) > FEW
+    return f"{several} --columns separator=SIGN, if it holds more than one" if often else ""
 
 
 def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | None, name: str) -> Dataset:

@@ -155,3 +155,20 @@ def test_bad_molecules_are_left_out_and_missing_ones_kept(tmp_path: Path) -> Non
     data, said, _ = opened(path, on_bad_row="skip")
     assert "1 of 4 molecules have invalid SMILES" in said
     assert data.rows.parts[1].where.tolist() == [0, -1, 1]
+
+
+def test_labels_that_look_joined_are_asked_about(tmp_path: Path) -> None:
+    rows = "".join(f"a story of {i} words,{('war;sea', 'sea', 'war')[i % 3]}\n" for i in range(30))
+    path = films(tmp_path, "story,tags\n" + rows)
+    for separator in ("none", "|"):
+        data, said, _ = opened(path, columns={"separator": separator})
+        assert "every row has one label, but 'tags' looks like several" in said
+        assert "--columns separator=';'" in said
+        assert "war;sea" in data.label_names
+    _, said, _ = opened(path)
+    assert "looks like several" not in said
+    strange = "".join(f"a story of {i} words,tag{i % 5} - tag{i // 5}\n" for i in range(30))
+    _, said, _ = opened(films(tmp_path, "story,tags\n" + strange))
+    assert "--columns separator=SIGN" in said
+    _, said, _ = opened(films(tmp_path, "story,tags\n" + strange), columns={"separator": " - "})
+    assert "looks like several" not in said
