@@ -152,7 +152,14 @@ def page(measured: dict[str, Any]) -> str:
             f"{found['roc_auc_macro']:.3f} |"
         )
     lines += ["", "F1 under the best decision for each metric, chosen on validation rows.", ""]
-    return "\n".join([*lines, *explained_table(measured), *reading_table()])
+    return "\n".join([*lines, *explained_table(measured), *parts_section(), *reading_table()])
+
+
+def parts_section() -> list[str]:
+    """Rows of several parts, from what benchmarks/row_parts.py measured."""
+    import row_parts
+
+    return row_parts.section(json.loads(row_parts.MEASURED.read_text()) if row_parts.MEASURED.exists() else {})
 
 
 def explained_table(measured: dict[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
     python benchmarks/row_parts.py --data-root DIR [--data reuters ...] [--page-only]
 
-Writes docs/measurements/row_parts.json after each data set, and docs/row-parts.md from it. lampnet trains with the
+Writes docs/measurements/row_parts.json after each data set, and a section of docs/inputs.md. lampnet trains with the
 preset `quick`. The rival reads each part with scikit-learn's usual transformer (tf-idf of words, Morgan counts,
 standardised numbers) and fits one logistic regression per label; C and one cut-off for all labels are chosen on
 out-of-fold probabilities of the training rows. Scores are of the official test rows (SIDER and Scene: of the split
@@ -185,36 +185,51 @@ def measure(name: str, root: str) -> dict[str, Any]:
     return found
 
 
-def page(measured: dict[str, Any]) -> str:
-    """The tables of docs/row-parts.md."""
-    lines = [
-        "# Rows of several parts, measured",
-        "",
-        "Made by `benchmarks/row_parts.py`: lampnet's preset `quick` on all parts of a row and on each part alone, and",
-        "scikit-learn's ColumnTransformer with one logistic regression per label on all parts. Example-F1 is that of",
-        "each side's own decision, chosen out-of-fold on training rows; average precision is that of a row's labels,",
-        "mean over the test rows. Gains are those of all parts over the system of the line, with 95% bootstrap",
-        "intervals over the test rows.",
-    ]
-    for name, found in measured.items():
+RULE = """## Rows of several parts
+
+A row may have any number of parts: texts, numbers, categories, dates, a SMILES, a DNA window, a picture's path, a
+vector, a list of words. `fit(df, Y)`, `fit({"title": [...], "year": [...]}, Y)` and `lampnet train films.csv` (CSV,
+TSV, Parquet, Arrow, JSON lines) read each column by its role; each part is encoded as it is alone, its nodes get the
+vector of their part and stand in one graph with the others, and its features stand beside theirs for the base
+learners, every part scaled to a mean square length of one. A row may lack a part. Explanations name part and place:
+`plot: storm`, `year = 1999`.
+
+What a column of strings is for is guessed from its first 200 values by one rule, and stated in the log: `dna` or
+`image` where all are windows of one width or names of picture files; `smiles` where the column's name says so; `date`
+for ISO dates; **`text` where values have two words or more on average and more than half are distinct, or five words or
+more and more than a tenth are distinct**; otherwise `category`. In files, columns that count the rows or name each row
+by a word of its own are left out, and the log says so. Roles are set with `--columns text=title,plot --columns
+category=country` (repeated options add up; columns that are not named are then left out) and in Python with
+`LaMPClassifier(columns={"text": ["title", "plot"], "category": "country"})` (columns that are not named are guessed).
+They are kept with the model."""
+
+
+MEASURED_HOW = """\
+Made by `benchmarks/row_parts.py`: lampnet's preset `quick` on all parts of a row and on each part alone,
+and scikit-learn's ColumnTransformer with one logistic regression per label on all parts. Example-F1 is that of
+each side's own decision, chosen out-of-fold on training rows; average precision is that of a row's labels,
+mean over the test rows. Gains are those of all parts over the system of the line, with 95% bootstrap
+intervals over the test rows."""
+
+
+def section(measured: dict[str, Any]) -> list[str]:
+    """The section of docs/inputs.md."""
+    lines = [*RULE.split("\n"), ""]
+    if measured:
         lines += [
+            *MEASURED_HOW.split("\n"),
             "",
-            f"## {TITLES[name]}",
-            "",
-            f"{found['train']:,} training rows, {found['test']:,} test rows, {found['labels']} labels.",
-            "",
+            "| data | system | example-F1 | average precision | gain in F1 | gain in precision |",
+            "|---|---|---|---|---|---|",
         ]
-        lines += [
-            "| system | example-F1 | average precision | gain in F1 | gain in precision |",
-            "|---|---|---|---|---|",
-        ]
-        for system, scores in found["systems"].items():
+    for name in TITLES:
+        for system, scores in measured.get(name, {"systems": {}})["systems"].items():
             gains = [_shown(scores[key]) if key in scores else "" for key in ("gain_f1", "gain_precision")]
             lines.append(
-                f"| {system} | {scores['example_f1']:.3f} | {scores['row_average_precision']:.3f} | "
+                f"| {TITLES[name]} | {system} | {scores['example_f1']:.3f} | {scores['row_average_precision']:.3f} | "
                 f"{' | '.join(gains)} |"
             )
-    return "\n".join(lines) + "\n"
+    return [*lines, ""]
 
 
 def _shown(gain: list[float]) -> str:
@@ -223,16 +238,19 @@ def _shown(gain: list[float]) -> str:
 
 
 def main() -> None:
+    import every_kind
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", default=None)
     parser.add_argument("--data", nargs="*", choices=list(TITLES), default=list(TITLES))
     parser.add_argument("--page-only", action="store_true")
     options = parser.parse_args()
-    measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
     for name in [] if options.page_only else options.data:
-        measured[name] = measure(name, options.data_root)
+        found = measure(name, options.data_root)
+        measured = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}  # another run may have written to it
+        measured[name] = found
         MEASURED.write_text(json.dumps(measured, indent=1) + "\n")
-    (DOCS / "row-parts.md").write_text(page({name: measured[name] for name in TITLES if name in measured}))
+    (DOCS / "inputs.md").write_text(every_kind.page(json.loads(every_kind.MEASURED.read_text())))
 
 
 if __name__ == "__main__":

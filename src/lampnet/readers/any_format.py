@@ -18,7 +18,7 @@ from lampnet.errors import DataError, FormatError, MissingExtra
 from lampnet.readers.arff import read_arff
 from lampnet.readers.dna import read_fasta_rows
 from lampnet.readers.files import plain_stem, plain_suffix, read_start, read_text_lines
-from lampnet.readers.jsonl import read_jsonl
+from lampnet.readers.jsonl import read_jsonl_lines
 from lampnet.readers.libsvm import lowest_index, read_libsvm
 from lampnet.readers.mat import read_mat
 from lampnet.readers.npz import read_npz
@@ -102,14 +102,13 @@ def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Da
     form, columns = format_of(path), None
     if form == "arff":
         return read_arff(path, options.labels), None
-    names, known = options.label_names(), options.known
+    names = options.label_names()
     if form in _MATRICES:
         data = _MATRICES[form](path, labels=names)
     elif form == "libsvm":
         data = read_libsvm(path, labels=names, base=base)
     elif form == "jsonl":
-        unlabelled = known is not None and known.unlabelled
-        data = read_jsonl(path, labels=names, on_bad_row=options.on_bad_row, unlabelled=unlabelled)
+        data, columns = _jsonl(path, names, options)
     elif form == "table":
         from lampnet.readers.tables import read_table_and_roles
 
@@ -120,6 +119,27 @@ def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Da
     else:
         data = _plain_text(path)
     return (readable_molecules(data, options.notice) if options.on_bad_row == "skip" else data), columns
+
+
+def _jsonl(
+    path: Path, labels: tuple[str, ...] | None, options: ReadOptions
+) -> tuple[Dataset, Mapping[str, Any] | None]:
+    """Rows of one input field, or of several parts."""
+    from lampnet.readers.jsonl_table import has_parts, read_jsonl_table
+
+    lines, known = read_text_lines(path), options.known
+    first = next((line for line in lines if line.strip()), "")
+    if not has_parts(first, options.columns, known):
+        numbered, unlabelled = enumerate(lines, start=1), known is not None and known.unlabelled
+        bad = options.on_bad_row
+        return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=bad, unlabelled=unlabelled), None
+    how: dict[str, Any] = {"columns": options.columns, "labels": labels, "known": known}
+    data, roles = read_jsonl_table(path, enumerate(lines, start=1), **how, on_bad_row=options.on_bad_row)
+    if options.notice is not None:
+        said = roles.sentence()
+        named = roles.labels or data.labels is None
+        options.notice(f"{path.name}: {said if named else said.replace('no labels', 'labels from the field labels')}")
+    return data, roles.as_given()
 
 
 def _plain_text(path: Path) -> Dataset:

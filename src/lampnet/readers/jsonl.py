@@ -26,7 +26,7 @@ from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.files import LARGEST, plain_stem, read_text_lines
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
-_KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
+KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
 #: Bytes of memory for what a row has beside its values: its id, its line, its places in lists.
 _PER_ROW = 300
 #: Bytes for every unknown label of a row, which is stored as NaN.
@@ -71,18 +71,18 @@ def read_jsonl_lines(
     for number, line in numbered:
         if not line.strip():
             continue
-        budget.check(_parsed_size(line), number)
+        budget.check(parsed_size(line), number)
         try:
-            record = _record(path, line, number)
+            record = record_of(path, line, number)
             here = _field(path, record, number)
             if field is not None and here != field:
                 raise FormatError(path, f"the row has {here!r}, the rows before it {field!r}; give one kind", number)
             value = _value(path, here, record[here], inputs[0] if inputs else None, number)
-            names = None if unlabelled else _names(path, record.get("labels"), number)
+            names = None if unlabelled else label_list(path, record.get("labels"), number)
             name = str(record["id"]) if "id" in record else None
             if "\\u" in line:  # only an escape can stand for half a character
                 _check_writable(path, here, value, names, name, number)
-            known_here = _known(path, record.get("known"), number)
+            known_here = known_of(path, record.get("known"), number)
         except FormatError:
             if on_bad_row == "skip":
                 continue
@@ -97,7 +97,7 @@ def read_jsonl_lines(
     if field is None:
         raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
     rows, kind, feature_names = _rows(path, field, inputs, lines)
-    y, label_names = _labels(label_sets, labels, path)
+    y, label_names = label_columns(label_sets, labels, path)
     return Dataset(
         name=plain_stem(path),
         kind=kind,
@@ -110,7 +110,7 @@ def read_jsonl_lines(
     )
 
 
-def _parsed_size(line: str) -> int:
+def parsed_size(line: str) -> int:
     """Bytes of memory that the JSON of a line may take: every sign may begin a value."""
     return 4 * len(line) + STRING * sum(map(line.count, "[{,:"))
 
@@ -120,7 +120,7 @@ def _kept_size(value: Any, names: list[str] | None) -> int:
     return _PER_ROW + sys.getsizeof(value) + 2 * STRING * (entries + len(names or ()))
 
 
-def _record(path: Path, line: str, number: int) -> dict[str, Any]:
+def record_of(path: Path, line: str, number: int) -> dict[str, Any]:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -131,10 +131,10 @@ def _record(path: Path, line: str, number: int) -> dict[str, Any]:
 
 
 def _field(path: Path, record: dict[str, Any], number: int) -> str:
-    found = [key for key in _KINDS if key in record]
+    found = [key for key in KINDS if key in record]
     if len(found) != 1:
-        close = next((did_you_mean(key, _KINDS) for key in record if key not in ("id", "labels", "known")), "")
-        problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(_KINDS)}; {close}"
+        close = next((did_you_mean(key, KINDS) for key in record if key not in ("id", "labels", "known")), "")
+        problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(KINDS)}; {close}"
         raise FormatError(path, f"{problem}; give exactly one input field", number)
     return found[0]
 
@@ -155,7 +155,7 @@ def _value(path: Path, field: str, value: Any, first: Any, number: int) -> Any:
     return value
 
 
-def _names(path: Path, labels: Any, number: int, what: str = "labels") -> list[str] | None:
+def label_list(path: Path, labels: Any, number: int, what: str = "labels") -> list[str] | None:
     if labels is None:
         return None
     if isinstance(labels, str) or not isinstance(labels, list):
@@ -175,10 +175,10 @@ def _check_writable(path: Path, field: str, value: Any, names: list[str] | None,
             raise FormatError(path, half_a_character(f"the {what}", given[bad]), number)
 
 
-def _known(path: Path, known: Any, number: int) -> dict[str, bool | None] | list[str] | None:
+def known_of(path: Path, known: Any, number: int) -> dict[str, bool | None] | list[str] | None:
     """What a row says of its labels beforehand: {"grain": true, "wheat": false}, or a list of true ones."""
     if known is None or isinstance(known, list):
-        return None if known is None else _names(path, known, number, "known")
+        return None if known is None else label_list(path, known, number, "known")
     if not isinstance(known, dict):
         raise FormatError(path, "'known' must be an object of label: true or false, or a list of labels", number)
     for label, value in known.items():
@@ -204,7 +204,7 @@ def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[
         matrix.sort_indices()
         matrix.eliminate_zeros()
         return matrix, "wordset", names
-    if _KINDS[field] == "dna":
+    if KINDS[field] == "dna":
         return encode_bases([value.strip() for value in inputs], path, lines), "dna", None
     if field == "image":
         places = [path.parent / value for value in inputs]
@@ -212,10 +212,10 @@ def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[
             if not place.is_file():
                 raise FormatError(path, f"there is no picture {place}", number)
         return places, "image", None
-    return inputs, _KINDS[field], None
+    return inputs, KINDS[field], None
 
 
-def _labels(
+def label_columns(
     label_sets: list[list[str] | None], known: Sequence[str] | None, path: Path
 ) -> tuple[sparse.csr_matrix | None, tuple[str, ...]]:
     given = [names for names in label_sets if names is not None]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -113,14 +114,22 @@ def _libsvm_chunks(path: Path, size: int) -> Iterator[Dataset]:
 def _jsonl_chunks(source: Source, size: int) -> Iterator[Dataset]:
     from lampnet.readers.any_format import readable_molecules
     from lampnet.readers.jsonl import read_jsonl_lines
+    from lampnet.readers.jsonl_table import has_parts, read_jsonl_table
 
     path = Path(source.data)
     unlabelled = source.known is not None and source.known.unlabelled
     numbered = ((n, line) for n, line in enumerate(_lines(path), start=1) if line.strip())
-    row = 0
+    row, roles, parts = 0, None, None
     while block := list(islice(numbered, size)):
+        if parts is None:
+            parts = has_parts(block[0][1], source.columns, source.known)
+        how: dict[str, Any] = {"on_bad_row": source.on_bad_row, "first_row": row}
         try:
-            data = read_jsonl_lines(path, block, on_bad_row=source.on_bad_row, first_row=row, unlabelled=unlabelled)
+            if parts:
+                columns: dict[str, Any] = {"columns": source.columns, "known": source.known, "roles": roles}
+                data, roles = read_jsonl_table(path, block, **how, **columns)
+            else:
+                data = read_jsonl_lines(path, block, **how, unlabelled=unlabelled)
             if source.on_bad_row == "skip":
                 data = readable_molecules(data)
         except DataError:

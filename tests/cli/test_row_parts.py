@@ -1,0 +1,96 @@
+"""A table with two texts, a number and a category: from the README's commands to the pages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from lampnet_command import SMALL, explain_asked, here
+
+ROOT = Path(__file__).parents[2]
+FILMS = ROOT / "examples" / "films.csv"
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("films") / "model"
+    options = ("--epochs", 1, "--set", "training.folds=1", "--set", "training.keep_network=always")
+    assert here("train", FILMS, "--out", folder, *options, *SMALL, "--quiet") == 0
+    return folder
+
+
+def films() -> list[dict[str, str]]:
+    with FILMS.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def answers(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
+
+
+def test_the_commands_of_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = re.findall(
+        r"^lampnet (?:train|predict) .*examples/films\.csv.*$", (ROOT / "README.md").read_text(), re.M
+    )
+    assert len(commands) == 2
+    (tmp_path / "examples").symlink_to(FILMS.parent)
+    monkeypatch.chdir(tmp_path)
+    for command in commands:
+        assert here(*shlex.split(command)[1:]) == 0, capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "text from the columns 'title', 'plot'; number from the column 'year'; category from the column" in said.err
+    right = [set(row["genres"].split(";")) for row in films()]
+    found = [set(map(str, row["labels"])) for row in answers(said.out)]  # type: ignore[call-overload]
+    assert len(found) == len(right)
+    assert sum(map(set.__eq__, found, right)) > 0.8 * len(right)
+
+
+def test_files_of_every_form_give_the_same_answers(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow.csv"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.read_csv(FILMS)
+    parquet.write_table(table.select(["genres", "country", "year", "plot", "title"]), tmp_path / "films.parquet")
+    capsys.readouterr()
+    assert here("predict", model, FILMS) == 0
+    wanted = answers(capsys.readouterr().out)
+    assert here("predict", model, tmp_path / "films.parquet") == 0
+    assert answers(capsys.readouterr().out) == wanted
+    (tmp_path / "bare.csv").write_text(
+        "".join(",".join(row[:4]) + "\n" for row in [["title", "plot", "year", "country"]])
+    )
+    with (tmp_path / "bare.csv").open("a", newline="") as file:
+        csv.writer(file).writerows([row["title"], row["plot"], row["year"], row["country"]] for row in films())
+    assert here("predict", model, tmp_path / "bare.csv") == 0
+    assert answers(capsys.readouterr().out) == wanted
+    lines = [json.dumps({k: v for k, v in row.items() if k != "genres"}) for row in table.to_pylist()]
+    (tmp_path / "films.jsonl").write_text("\n".join(lines) + "\n")
+    assert here("predict", model, tmp_path / "films.jsonl") == 0
+    assert answers(capsys.readouterr().out) == wanted
+
+
+def test_evaluate_explain_and_resume(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert here("evaluate", model, FILMS, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["best"]["example_f1"] > 0.5
+    assert explain_asked(model, FILMS, tmp_path / "report", "--rows", "0,1") == 0
+    written = json.loads((tmp_path / "report" / "explanations.json").read_text())
+    first = written["explanations"][0]
+    names = [node["name"] for node in first["nodes"]]
+    row = films()[0]
+    assert f"year = {row['year']}" in names
+    assert f"country = {row['country']}" in names
+    assert any(name.startswith("plot: ") for name in names)
+    assert [part["name"] for part in first["input"]["parts"]] == ["title", "plot", ""]
+    assert here("train", "--out", model, "--resume", "--quiet") == 0
+
+
+def test_a_missing_text_column_is_one_line(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "few.csv").write_text("title,story,year\nA film,About the sea,1950\n")
+    assert here("predict", model, tmp_path / "few.csv") == 2
+    assert "there is no column 'plot', which the model was trained on" in capsys.readouterr().err
