@@ -1,8 +1,8 @@
 """p(label | input, the row's other labels) of labelled rows, cross-fitted so that no row scores itself.
 
 The base learners leave each row out, and a network of the ensemble its own fold. What the other labels of a row say
-comes from tables of label dependence and from weights that are learned on the other folds. Nothing that scores a row
-was learned from its labels.
+comes from tables of label dependence and from weights that are learned on the other folds. As in all stacking, the
+out-of-fold logits of these other rows come from learners that saw the row.
 """
 
 from __future__ import annotations
