@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.stats import rankdata
 
 MOST_PAIRS = 30
 #: a label with fewer true rows than this says little about itself
@@ -74,5 +73,7 @@ def _auc(true: np.ndarray, proba: np.ndarray) -> float | None:
     positive, negative = int(true.sum()), int((~true).sum())
     if not positive or not negative:
         return None
+    from scipy.stats import rankdata  # slow to import
+
     above = rankdata(proba)[true].sum() - positive * (positive + 1) / 2
     return round(float(above / (positive * negative)), 6)

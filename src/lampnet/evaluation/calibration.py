@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 
 from lampnet.data.splits import parts_of
@@ -132,6 +131,8 @@ def _fit_curve(logits_nL: np.ndarray, Y_nL: np.ndarray) -> np.ndarray:
 
     start = np.append(np.ones(pieces.shape[1]), 0.0)
     bounds = [(LEAST_SLOPE, None)] * pieces.shape[1] + [(None, None)]
+    from scipy.optimize import minimize  # slow to import, and prediction needs none of it
+
     slopes = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 500}).x
     at_knots = np.clip(KNOTS[:, None], low, high) - np.clip(0.0, low, high)
     return np.asarray(at_knots @ slopes[:-1] + slopes[-1])

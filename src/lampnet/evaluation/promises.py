@@ -28,7 +28,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import expit, rel_entr
-from scipy.stats import binom
 
 from lampnet.errors import ConfigError
 from lampnet.evaluation.rules import Threshold
@@ -157,5 +156,7 @@ def hoeffding_bentkus(mean: np.ndarray, n: int, alpha: float) -> np.ndarray:
     mean = np.asarray(mean, dtype=np.float64)
     low = np.minimum(mean, alpha)
     hoeffding = np.exp(-n * (rel_entr(low, alpha) + rel_entr(1 - low, 1 - alpha)))
+    from scipy.stats import binom  # slow to import, and prediction needs none of it
+
     bentkus = np.e * binom.cdf(np.ceil(n * mean - 1e-9), n, alpha)
     return np.asarray(np.minimum(1.0, np.minimum(hoeffding, bentkus)))

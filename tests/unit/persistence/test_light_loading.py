@@ -14,6 +14,8 @@ HEAVY = (
     "pyarrow",
     "pandas",
     "scipy.stats",
+    "scipy.optimize",
+    "scipy.ndimage",
     "transformers",
     "rdkit",
     "onnx",
