@@ -34,6 +34,10 @@ Columns = Annotated[
         "id, separator); repeated options add up, and several inputs are parts of one row.",
     ),
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option("--encoding", help="CSV and TSV: the encoding, such as latin-1; kept with the model (else UTF-8)."),
+]
 TextColumn = Annotated[str | None, typer.Option("--text-column", help="Tables: the column with the text.")]
 LabelColumns = Annotated[
     str | None, typer.Option("--label-columns", metavar="NAME,...", help="Tables: the column(s) with the labels.")

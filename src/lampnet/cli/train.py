@@ -50,6 +50,7 @@ def command(
     columns: options.Columns = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
+    encoding: options.Encoding = None,
     group_column: options.GroupColumn = None,
     time_column: options.TimeColumn = None,
     on_bad_row: options.OnBadRow = "error",
@@ -75,6 +76,7 @@ def command(
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
+    columns = [*(columns or []), *([] if encoding is None else [f"encoding={encoding}"])]
     asked = Run(
         source=options.source_of(
             data, data_root, labels, columns, text_column, label_columns, on_bad_row, None, group_column, time_column

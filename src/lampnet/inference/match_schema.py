@@ -32,7 +32,9 @@ def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> 
     roles = {role: value for role, value in columns.items() if _is_named(value)} if isinstance(columns, dict) else {}
     names, rows = model.encoder.feature_names, model.encoder.no_rows()
     if model.encoder.kind == "parts":
-        roles = {role: value for role, value in roles.items() if role in ("labels", "separator", "id", "known")}
+        roles = {
+            role: value for role, value in roles.items() if role in ("labels", "separator", "id", "known", "encoding")
+        }
         roles |= roles_as_given(model.encoder.roles)
     if names:
         roles["features"] = names

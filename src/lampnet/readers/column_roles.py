@@ -17,7 +17,7 @@ from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
 ROLES = (
     "text", "smiles", "dna", "image", "words", "vector", "features", "categories", "dates",
-    "labels", "id", "separator", "known", "group", "time",
+    "labels", "id", "separator", "known", "group", "time", "encoding",
 )  # fmt: skip
 INPUT_ROLES = ("text", "smiles", "dna", "image", "words", "vector")
 #: other names that people give to roles
@@ -63,6 +63,7 @@ class ColumnRoles:
     roles: tuple[str, ...] = ()
     group: str | None = None
     time: str | None = None
+    encoding: str = ""
 
     def of_role(self, role: str) -> tuple[str, ...]:
         """The inputs of one role, in the order of the table."""
@@ -101,7 +102,7 @@ class ColumnRoles:
         given: dict[str, Any] = {**roles_as_given(zip(self.inputs, self.roles, strict=True))}
         if self.kind == "columns":
             given |= {"features": self.inputs, "categories": self.categories}
-        given |= {"labels": self.labels, "separator": self.separator}
+        given |= {"labels": self.labels, "separator": self.separator, "encoding": self.encoding}
         given["id"] = (self.id,) if self.id else ()
         for name in ("known", "group", "time"):
             given[name] = (getattr(self, name),) if getattr(self, name) else ()
@@ -195,6 +196,8 @@ def _given(table: RawTable, given: Mapping[str, Any]) -> dict[str, tuple[str, ..
         role = ALIASES.get(role, role)
         if role not in ROLES:
             raise DataError(f"columns: {role!r} is not a role of a column; {did_you_mean(role, ROLES)}")
+        if role == "encoding":
+            continue
         if role == "separator":
             if not value:
                 raise DataError(

@@ -20,12 +20,13 @@ from pyarrow import csv as arrow_csv
 
 from lampnet.data.names import repeated
 from lampnet.errors import FormatError
-from lampnet.readers.files import decode, plain_suffix, read_bytes, read_lines, utf8_lines
+from lampnet.readers.files import decode, plain_suffix, read_bytes, read_lines, transcoded, utf8_lines
 from lampnet.readers.raw_table import STRING, RawTable, TextColumn, text_columns
 from lampnet.runtime.memory_limit import STRING as PER_STRING
 from lampnet.runtime.memory_limit import MemoryBudget
 
 _MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
+_NOT_UTF8 = "the bytes are not UTF-8; save the file as UTF-8, or name its encoding with --columns encoding=latin-1"
 _FIELD_LIMIT = 1 << 27
 #: A column costs some 100 microseconds however short it is, and every one is an input node.
 MAX_COLUMNS = 100_000
@@ -34,9 +35,10 @@ _PER_CELL, _PER_ROW = 32, 200
 _BLOCK = 1 << 21  # bytes that a thread of pyarrow takes at a time
 
 
-def read_delimited(path: Path, on_bad_row: str = "error") -> RawTable:
-    """The columns of a CSV or TSV file with a header line."""
-    raw = utf8_lines(path, read_bytes(path))
+def read_delimited(path: Path, on_bad_row: str = "error", encoding: str = "", unless_utf8: bool = False) -> RawTable:
+    """The columns of a CSV or TSV file with a header line; `encoding` and `unless_utf8` as in `transcoded`."""
+    raw = read_bytes(path)
+    raw = utf8_lines(path, transcoded(path, raw, encoding, unless_utf8) if encoding else raw)
     if raw.isspace():
         raise FormatError(path, "the file is empty; give a table with a header line", 1)
     head = raw.partition(b"\n")[0]
@@ -93,7 +95,7 @@ class StreamedRecords:
             try:
                 text = line.decode()
             except UnicodeDecodeError:
-                raise FormatError(self.path, "the bytes are not UTF-8; save the file as UTF-8", number) from None
+                raise FormatError(self.path, _NOT_UTF8, number) from None
             yield text[:-2] + "\n" if text.endswith("\r\n") else text
 
     def __iter__(self) -> StreamedRecords:

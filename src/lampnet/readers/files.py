@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from lampnet.errors import FormatError
+from lampnet.errors import DataError, FormatError
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 #: A compressed file that is read line by line may always decompress to so many bytes.
@@ -176,9 +176,31 @@ def decode(path: str | Path, raw: bytes, encoding: str = "utf-8", first_line: in
     except UnicodeDecodeError as error:
         line = first_line + raw.count(b"\n", 0, error.start)
         raise FormatError(
-            path, f"the bytes {raw[error.start : error.start + 4]!r} are not {encoding}; save the file as UTF-8", line
+            path,
+            f"the bytes {raw[error.start : error.start + 4]!r} are not {encoding}; save the file as UTF-8, or name its "
+            "encoding with --columns encoding=latin-1 (CSV and TSV; older files of western languages are Latin-1)",
+            line,
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
+
+
+def transcoded(path: str | Path, raw: bytes, encoding: str, unless_utf8: bool = False) -> bytes:
+    """Bytes of another encoding as UTF-8; with `unless_utf8`, only those that are no UTF-8 already.
+
+    >>> transcoded("a.csv", "café".encode("latin-1"), "latin-1").decode()
+    'café'
+    """
+    try:
+        "".encode(encoding)
+    except (LookupError, ValueError):
+        raise DataError(f"there is no text encoding {encoding[:40]!r}; give one such as latin-1 or cp1252") from None
+    if unless_utf8:
+        try:
+            raw.decode()
+            return raw
+        except UnicodeDecodeError:
+            pass
+    return decode(path, raw, encoding).encode()
 
 
 def utf8_lines(path: str | Path, raw: bytes) -> bytes:

@@ -62,6 +62,8 @@ def _streamed(source: Source, size: int, notice: Callable[[str], None] | None) -
     if start.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\r" in start.replace(b"\r\n", b""):
         return None  # UTF-16, or lines that end as on old machines
     if ending in (".csv", ".tsv", ".tab"):
+        if "encoding" in source.columns or (source.known is not None and "encoding" in source.known.roles):
+            return None  # another encoding is read whole
         return _table_chunks(source, size, notice)
     return _libsvm_chunks(path, size) if ending in (".svm", ".libsvm", ".svmlight") else None
 

@@ -48,10 +48,14 @@ def read_table(path: str | Path, **options: Any) -> Dataset:
 def read_table_and_roles(path: Path, options: ReadOptions) -> tuple[Dataset, ColumnRoles]:
     """As `read_table`, and what was made of the columns."""
     given, labels, notice = options.columns or {}, options.label_names(), options.notice
-    table = read_arrow(path) if is_arrow(path) else read_delimited(path, options.on_bad_row)
+    learned = options.known.roles.get("encoding", "") if options.known is not None else ""
+    encoding, is_given = str(given.get("encoding") or learned), bool(given.get("encoding"))
+    how: dict[str, Any] = {"encoding": encoding, "unless_utf8": not is_given}
+    table = read_arrow(path) if is_arrow(path) else read_delimited(path, options.on_bad_row, **how)
     if not len(table):
         raise FormatError(path, "there are no rows after the header line; give a file with rows", 1)
     roles = roles_of(table, given, labels) if options.known is None else options.known.roles_in(table, given)
+    roles = replace(roles, encoding=encoding)
     if notice is not None:
         if roles.as_given() != given:  # the later parts of a folder are read as the first: nothing new
             notice(f"{path.name}: {roles.sentence()}")

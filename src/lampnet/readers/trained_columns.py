@@ -36,6 +36,8 @@ class KnownColumns:
         there = set(table.names)
         known: dict[str, Any] = {}
         for role, value in self.roles.items():
+            if role == "encoding":
+                continue
             if role in _INPUTS and any(other in typed for other in _INPUTS):
                 continue
             if role == "separator":

@@ -172,3 +172,21 @@ def test_labels_that_look_joined_are_asked_about(tmp_path: Path) -> None:
     assert "--columns separator=SIGN" in said
     _, said, _ = opened(films(tmp_path, "story,tags\n" + strange), columns={"separator": " - "})
     assert "looks like several" not in said
+
+
+def test_other_encodings_are_suggested_read_and_kept(tmp_path: Path) -> None:
+    rows = "".join(f"Der {i}. Film über Männer,{('Krieg;Märchen', 'Märchen')[i % 2]}\n" for i in range(30))
+    path = tmp_path / "filme.csv"
+    path.write_bytes(("inhalt,stichworte\n" + rows).encode("latin-1"))
+    with pytest.raises(FormatError, match=r"line 2: .*--columns encoding=latin-1"):
+        opened(path)
+    data, _, columns = opened(path, columns={"encoding": "latin-1"})
+    assert data.label_names == ("Krieg", "Märchen")
+    assert data.rows[0] == "Der 0. Film über Männer"
+    known = KnownColumns(roles=columns, label_names=data.label_names)
+    assert opened(path, known=known)[0].rows == data.rows
+    path.write_text("inhalt,stichworte\n" + rows, encoding="utf-8")
+    assert opened(path, known=known)[0].rows == data.rows  # UTF-8 is read as UTF-8, whatever the training file was
+    for wrong in ("latin-17", "hex", "base64"):
+        with pytest.raises(DataError, match="no text encoding"):
+            opened(path, columns={"encoding": wrong})
