@@ -284,7 +284,7 @@ function take(text: string, name: string): void {
   byId("problem").textContent = "";
   say(`${state.items.length} rows were read.`);
   changed();
-  byId("work").focus();
+  byId("work").focus({ preventScroll: true });
 }
 
 const labelsOf = (item: Item, value: boolean): string[] =>
@@ -439,7 +439,7 @@ function onKey(event: KeyboardEvent): void {
   const help = byId<HTMLDialogElement>("help");
   if (help.open) return;
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
-    if (event.key === "Escape") { target.blur(); byId("work").focus(); }
+    if (event.key === "Escape") { target.blur(); byId("work").focus({ preventScroll: true }); }
     return;
   }
   if (event.key === "?") { help.showModal(); event.preventDefault(); return; }
@@ -485,7 +485,7 @@ function start(): void {
     const label = add.value.trim();
     if (!state.labels.includes(label)) { byId("problem").textContent = `The model has no label “${label}”.`; return; }
     byId("problem").textContent = "";
-    add.value = ""; add.blur(); byId("work").focus();
+    add.value = ""; add.blur(); byId("work").focus({ preventScroll: true });
     setKnown(label, true);
   });
   byId("yes").addEventListener("click", () => { if (state.question) setKnown(state.question, true); });

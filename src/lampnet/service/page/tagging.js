@@ -343,7 +343,7 @@ function take(text, name) {
     byId("problem").textContent = "";
     say(`${state.items.length} rows were read.`);
     changed();
-    byId("work").focus();
+    byId("work").focus({ preventScroll: true });
 }
 const labelsOf = (item, value) => Object.keys(item.known).filter((label) => item.known[label] === value).sort();
 function cellOf(value) {
@@ -499,7 +499,7 @@ function onKey(event) {
     if (/^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) {
         if (event.key === "Escape") {
             target.blur();
-            byId("work").focus();
+            byId("work").focus({ preventScroll: true });
         }
         return;
     }
@@ -565,7 +565,7 @@ function start() {
         byId("problem").textContent = "";
         add.value = "";
         add.blur();
-        byId("work").focus();
+        byId("work").focus({ preventScroll: true });
         setKnown(label, true);
     });
     byId("yes").addEventListener("click", () => { if (state.question)
