@@ -119,9 +119,12 @@ class _Members:
     def _train(self, number: int, seconds: float) -> Member | None:
         """One member; None where a signal came before it had an epoch of its own."""
         plan, fold = self.plan, self.plan.folds[number]
-        training = _member_training(self.config.training, number, seconds)
+        training, began = _member_training(self.config.training, number, seconds), self.control.budget.spent()
         network = build_member(self.config, len(plan.label_names), plan.encoder, self.graph, number)
         _initialise(network, fold.train, training)
+        if seconds:  # the start of the weights is a part of the member's time
+            left = seconds - (self.control.budget.spent() - began)
+            training = replace(training, time_budget=max(1e-3, left))
         if number == 0:
             each = f" in each of {len(plan.folds)} networks" if len(plan.folds) > 1 else ""
             self.control.log(f"training {sum(p.numel() for p in network.parameters()):,} weights{each}")

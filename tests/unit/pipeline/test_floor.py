@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,10 +26,12 @@ from lampnet.evaluation.metrics import METRICS
 from lampnet.explain.explain_rows import explain
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
+from lampnet.pipeline import members
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.plan import REFIT_SHARE
 from lampnet.training.progress import Stopped
+from lampnet.training.trainer import Trainer
 
 TINY = {"model.width": 8, "training.epochs": 2, "training.threads": 1, "model.base_learners": "linear,knn"}
 
@@ -196,7 +200,7 @@ def test_quick_without_base_learners_is_refused() -> None:
 def test_networks_leave_time_for_what_follows_them(refit: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on only while the linear base learner is fitted, a second per report."""
     now = [0.0]
-    monkeypatch.setattr("lampnet.runtime.budget.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("lampnet.runtime.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
     given: list[float] = []
     monkeypatch.setattr("lampnet.pipeline.fit.train_members", lambda *args: given.append(args[-1]) or [])
 
@@ -209,3 +213,24 @@ def test_networks_leave_time_for_what_follows_them(refit: bool, monkeypatch: pyt
     spent = now[0]
     assert spent > 0
     assert given == [pytest.approx(1e6 - spent - (REFIT_SHARE * spent if refit else 0.0))]
+
+
+def test_the_start_of_the_weights_counts_as_a_member_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on only while weights are initialised, a hundred seconds for each member."""
+    now, given = [0.0], list[float]()
+    monkeypatch.setattr("lampnet.runtime.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
+    initialise = members._initialise
+
+    def slow(*args: Any) -> None:
+        initialise(*args)
+        now[0] += 100.0
+
+    def trainer(network: Any, training: Any, *more: Any) -> Trainer:
+        given.append(training.time_budget)
+        return Trainer(network, training, *more)
+
+    monkeypatch.setattr(members, "_initialise", slow)
+    monkeypatch.setattr(members, "Trainer", trainer)
+    changes = {**TINY, "training.folds": 1, "training.time_budget": 1e6}
+    fit(Splits(train=random_rows(80, 3, 0.5, seed=1)), Config.preset("fast").updated(changes))
+    assert given == [pytest.approx(1e6 - 100)]
