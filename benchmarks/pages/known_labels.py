@@ -15,8 +15,16 @@ from lampnet.experiments.row_scores import Difference, paired_difference, unpack
 
 PAGE, PICTURE = "known-labels.md", "images/known_labels.svg"
 BEGIN, END = "<!-- comparison: written by lampnet reproduce --known -->", "<!-- end of comparison -->"
-#: the regime of the picture and of the first table
+#: the regime of the first table
 SHOWN = "positives:3"
+#: the picture: panels side by side, and how each method is drawn
+COLUMNS = 4
+LOOKS = {
+    "nothing": ("o", "tab:gray", "nothing known"),
+    "floor": ("s", "tab:orange", "best other method with known labels"),
+    "shifts": ("D", "tab:cyan", "lampnet, shifts"),
+    "messages": ("o", "tab:blue", "lampnet, messages"),
+}
 FLOORS = tuple(system.name for system in KNOWN_SYSTEMS.values() if system.floor)
 TITLES = {
     "positives:1": "One true label known",
@@ -135,31 +143,39 @@ def write_page(folder: Path, docs: Path) -> Path:
 
 
 def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """One line of dots per data set: what each method makes of three known labels."""
+    """A panel for each data set: what each method makes of more and more known labels."""
     import matplotlib as mpl
 
     mpl.use("svg")
     mpl.rcParams["svg.hashsalt"] = "lampnet"  # the same numbers give the same file
     from matplotlib import pyplot as plt
 
-    compared = sorted(comparisons(results, SHOWN), key=lambda one: one.mean("messages") - one.mean("nothing"))
-    figure, axis = plt.subplots(figsize=(7.2, 0.8 + 0.42 * max(1, len(compared))), layout="constrained")
-    looks = {
-        "nothing": ("o", "tab:gray", "nothing known"),
-        "floor": ("s", "tab:orange", "best other method with known labels"),
-        "shifts": ("D", "tab:cyan", "lampnet, shifts"),
-        "messages": ("o", "tab:blue", "lampnet, messages"),
-    }
-    for name, (marker, colour, title) in looks.items():
-        means = [one.mean(one.best_floor() if name == "floor" else name) for one in compared]
-        axis.plot(means, range(len(compared)), marker, color=colour, label=title, markersize=6, alpha=0.9)
-    for height, one in enumerate(compared):
-        axis.plot([one.mean("nothing"), one.mean("messages")], [height, height], color="0.85", linewidth=2, zorder=0)
-    axis.set_yticks(range(len(compared)), [one.dataset for one in compared])
-    axis.set_xlabel("mean average precision of the labels not revealed; three true labels known")
-    axis.margins(y=0.15)
-    axis.spines[["top", "right"]].set_visible(False)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=8, frameon=False)
+    by_regime = {str(regime): {c.dataset: c for c in comparisons(results, str(regime))} for regime in REGIMES}
+    datasets = [name for name in SEEDS if any(name in found for found in by_regime.values())]
+    columns = min(COLUMNS, max(1, len(datasets)))
+    rows = -(-max(1, len(datasets)) // columns)
+    figure, axes = plt.subplots(
+        rows, columns, figsize=(1 + 2.6 * columns, 0.6 + 2.3 * rows), squeeze=False, layout="constrained"
+    )
+    for axis in axes.flat[len(datasets) :]:
+        axis.set_visible(False)
+    for axis, dataset in zip(axes.flat, datasets, strict=False):
+        for kind in ("positives", "share"):  # two ways of knowing, two lines
+            shown = [r for r in REGIMES if r.kind == kind and dataset in by_regime[str(r)]]
+            places = [REGIMES.index(regime) for regime in shown]
+            for name, (marker, colour, title) in LOOKS.items():
+                found = [by_regime[str(regime)][dataset] for regime in shown]
+                means = [one.mean(one.best_floor() if name == "floor" else name) for one in found]
+                label = title if (dataset, kind) == (datasets[0], "share") else None
+                axis.plot(places, means, marker, linestyle="-", color=colour, markersize=4, linewidth=1, label=label)
+        axis.set_title(dataset, fontsize=9)
+        ticks = [f"{r.amount}" if r.kind == "positives" else f"{r.amount}%" for r in REGIMES]
+        axis.set_xticks(range(len(REGIMES)), ticks, fontsize=7)
+        axis.tick_params(axis="y", labelsize=7)
+        axis.spines[["top", "right"]].set_visible(False)
+    figure.supxlabel("known: true labels of a row (1, 3), or a share of all labels", fontsize=8)
+    figure.supylabel("average precision of the rest", fontsize=8)
+    figure.legend(loc="outside upper center", ncols=2, fontsize=7, frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 
