@@ -109,13 +109,12 @@ def verdict(results: Sequence[Mapping[str, Any]], regime: str = SHOWN) -> str:
         ahead = [name for name, d in found.items() if d.low > 0]
         behind = [name for name, d in found.items() if d.high < 0]
         level = [name for name in found if name not in (*ahead, *behind)]
-        parts = [f"ahead of {what} on {_names(ahead)}"] if ahead else []
-        parts += [f"level on {_names(level)}"] if level else []
-        parts += [f"behind on {_names(behind)}"] if behind else []
-        if parts:
-            sentences.append(f"messages are {', '.join(parts)}")
+        places = (("ahead", ahead), ("level", level), ("behind", behind))
+        where = [f"{place} on {_names(names)}" for place, names in places if names]
+        if where:
+            sentences.append(f"against {what}, messages are {', '.join(where)}")
     missing = [name for name in SEEDS if name not in floors]
-    text = f"{TITLES[regime]}: " + "; ".join(sentences) + " (95% intervals)."
+    text = f"{TITLES[regime]}: {'; '.join(sentences)} (95% intervals)." if sentences else f"{TITLES[regime]}."
     return text + (f" Not measured in this regime: {_names(missing)}." if missing else "")
 
 

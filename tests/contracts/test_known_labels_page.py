@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from lampnet import LaMPClassifier
+from lampnet.experiments.known_comparison import FOLDER
+from lampnet.experiments.result_files import read_results
+from pages.known_labels import PAGE, page_with
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,3 +32,10 @@ def test_every_method_of_the_example_exists() -> None:
     shown = [line.partition("model.")[2].partition("(")[0] for line in page.splitlines() if line.startswith("model.")]
     assert len(shown) == 5
     assert all(callable(getattr(LaMPClassifier, name)) for name in shown)
+
+
+def test_the_comparison_is_written_from_the_results() -> None:
+    page = (ROOT / "docs" / PAGE).read_text(encoding="utf-8")
+    results = read_results(ROOT / "results" / FOLDER)
+    assert results
+    assert page_with(results, page) == page, "run: lampnet reproduce --known --page-only"

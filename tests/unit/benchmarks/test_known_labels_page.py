@@ -42,14 +42,13 @@ def test_messages_are_compared_with_the_best_floor_and_never_with_our_own_closed
     row = table(found, "positives:3").splitlines()[2]
     assert "| **0.900** |" in row
     assert row.endswith("| +5.1 (+5.1 to +5.1) | +9.8 (+9.8 to +9.8) |"), row  # of one byte per row
-    assert "ahead of the best other method on corel5k" in verdict(found)
+    assert "against the best other method, messages are ahead on corel5k;" in verdict(found)
 
 
 def test_a_loss_is_called_a_loss() -> None:
     found = results("corel5k", messages=0.4) + results("mediamill", messages=0.5)
     said = verdict(found)
-    assert "level on mediamill" in said
-    assert "behind on corel5k" in said
+    assert "against the best other method, messages are level on mediamill, behind on corel5k" in said
     assert "ahead" not in said
     assert "Not measured in this regime: emotions" in said
 
