@@ -129,7 +129,7 @@ def _jsonl(
 
     lines, known = read_text_lines(path), options.known
     first = next((line for line in lines if line.strip()), "")
-    if not has_parts(first, options.columns, known):
+    if not has_parts(first, options.columns, known, path):
         numbered, unlabelled = enumerate(lines, start=1), known is not None and known.unlabelled
         bad = options.on_bad_row
         return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=bad, unlabelled=unlabelled), None

@@ -32,7 +32,7 @@ from lampnet.runtime.memory_limit import STRING, MemoryBudget
 _OWN = ("id", "labels", "known")
 
 
-def has_parts(line: str, given: Mapping[str, Any] | None, known: KnownColumns | None) -> bool:
+def has_parts(line: str, given: Mapping[str, Any] | None, known: KnownColumns | None, path: Path = Path("row")) -> bool:
     """Whether rows such as this line have several parts: the caller or the model says so, or their fields do.
 
     >>> has_parts('{"text": "a", "source": "x"}', None, None), has_parts('{"title": "a", "plot": "b"}', None, None)
@@ -44,8 +44,9 @@ def has_parts(line: str, given: Mapping[str, Any] | None, known: KnownColumns | 
     if known is not None:
         names = [name for role in inputs for name in _listed(known.roles.get(role, ()))]
         return len(set(names)) > 1 and any(role in known.roles for role in INPUT_ROLES)
+    MemoryBudget(path).check(parsed_size(line), 1)
     try:
-        fields = [name for name in record_of(Path("row"), line, 1) if name not in _OWN]
+        fields = [name for name in record_of(path, line, 1) if name not in _OWN]
     except FormatError:
         return False
     plain = [name for name in fields if name in KINDS]

@@ -124,7 +124,7 @@ def _jsonl_chunks(source: Source, size: int) -> Iterator[Dataset]:
     row, roles, parts = 0, None, None
     while block := list(islice(numbered, size)):
         if parts is None:
-            parts = has_parts(block[0][1], source.columns, source.known)
+            parts = has_parts(block[0][1], source.columns, source.known, path)
         how: dict[str, Any] = {"on_bad_row": source.on_bad_row, "first_row": row}
         try:
             if parts:
