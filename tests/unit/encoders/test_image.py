@@ -11,7 +11,7 @@ from lampnet.config import InputConfig
 from lampnet.encoders.image import ImageEncoder
 from lampnet.encoders.image_features import feature_count, gradient_and_colour
 from lampnet.errors import DataError
-from lampnet.explain.input_view import _picture
+from lampnet.explain.input_view import picture_data
 from lampnet.runtime.memory_limit import limited_to
 
 random = np.random.default_rng(0)
@@ -190,7 +190,7 @@ def test_other_formats_are_refused_whatever_the_name_says(form, tmp_path, monkey
     for use in (
         lambda: ImageEncoder(InputConfig()).fit([path]),
         lambda: encoder.encode([path]),
-        lambda: _picture(path),
+        lambda: picture_data(path),
     ):
         with pytest.raises(DataError, match=r"a\.png cannot be read as an image .* give a PNG or JPEG file"):
             use()
