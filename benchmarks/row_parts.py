@@ -209,7 +209,7 @@ Made by `benchmarks/row_parts.py`: lampnet's preset `quick` on all parts of a ro
 and scikit-learn's ColumnTransformer with one logistic regression per label on all parts. Example-F1 is that of
 each side's own decision, chosen out-of-fold on training rows; average precision is that of a row's labels,
 mean over the test rows. Gains are those of all parts over the system of the line, with 95% bootstrap
-intervals over the test rows."""
+intervals over the test rows. lampnet's features of a SMILES hold such descriptors already."""
 
 
 def section(measured: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,28 @@ def test_explanations_name_the_part(model: LaMPClassifier) -> None:
     storm = next(node for node in found.nodes if node.name == "plot: storm")
     assert [plot["text"][start:end] for start, end in storm.places] == ["storm"]
     assert {"plot: storm", f"year = {COLUMNS['year'][row]}", "tags: short", "drug: C0"} <= names
+
+
+def test_rows_of_a_request_and_chunks_of_a_file_give_the_same(model: LaMPClassifier, tmp_path: Path) -> None:
+    """A service's rows, and JSON lines read seven at a time, are the rows of the table."""
+    from lampnet.inference.match_schema import as_trained, match_rows
+    from lampnet.readers.row_chunks import chunks
+    from lampnet.readers.sources import Source
+    from lampnet.service.request_rows import read_rows
+
+    wanted = model.model_.proba(model._dataset(COLUMNS).rows)
+    rows = [{name: values[row] for name, values in COLUMNS.items() if values[row] is not None} for row in range(N)]
+    np.testing.assert_array_equal(model.model_.proba(read_rows(model.model_, rows).rows), wanted)
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    source = as_trained(model.model_, Source(data=str(path)), unlabelled=True)
+    parts = [match_rows(model.model_, chunk) for chunk in chunks(source, "test", 0, size=7)]
+    assert max(map(len, parts)) == 7
+    np.testing.assert_allclose(np.concatenate([model.model_.proba(part.rows) for part in parts]), wanted, atol=1e-6)
+    for row, problem in (
+        ({"other": 1}, "no row has any"),
+        ({"plot": ["a"]}, "'plot' is list"),
+        ({"year": "x"}, "words"),
+    ):
+        with pytest.raises(DataError, match=problem):
+            read_rows(model.model_, [row])

@@ -16,6 +16,7 @@ import numpy as np
 from lampnet.data.dataset import Dataset
 from lampnet.data.from_arrays import table_of
 from lampnet.data.known_labels import States, nothing_known, read_known
+from lampnet.data.named_columns import Roles, part_rows
 from lampnet.encoders.image_files import decoded, opened_image
 from lampnet.errors import DataError
 from lampnet.inference.match_schema import known_states, match_rows
@@ -31,6 +32,8 @@ def read_rows(model: FittedModel, rows: Sequence[dict[str, Any]]) -> Dataset:
     """The rows in the model's form, without labels; ids are those given, or numbers."""
     if model.encoder.kind == "image":
         data = _pictures(rows)
+    elif model.encoder.kind == "parts":
+        data = _parts(rows, model.encoder.roles)
     elif model.encoder.kind == "columns" and not any("features" in row for row in rows):
         data = _columns(rows)
     else:
@@ -70,6 +73,23 @@ def _columns(rows: Sequence[dict[str, Any]]) -> Dataset:
             if cell is not None and not isinstance(cell, (str, int, float)):
                 raise DataError(f"row {row}: {name[:40]!r} is {type(cell).__name__}; give a number or a text")
     return _dataset(table_of(values, names), "columns", rows)
+
+
+def _parts(rows: Sequence[dict[str, Any]], roles: Roles) -> Dataset:
+    """Rows of several parts: an object with a value for each column; a part that is left out or null is missing."""
+    columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name, _ in roles}
+    if not any(cell is not None for cells in columns.values() for cell in cells):
+        raise DataError(f"rows: no row has any of the model's columns ({', '.join(columns)[:200]})")
+    for name, role in roles:
+        for number, cell in enumerate(columns[name]):
+            if cell is None:
+                continue
+            wanted = (list,) if role == "vector" else (list, str) if role == "words" else (str, int, float)
+            if not isinstance(cell, wanted):
+                raise DataError(f"row {number}: {name[:40]!r} is {type(cell).__name__}; as {role} it cannot be read")
+            if role == "image":  # as above: a path would be opened on the server
+                columns[name][number] = _picture({"image": cell}, number)
+    return _dataset(part_rows(columns, roles), "parts", rows)
 
 
 def _pictures(rows: Sequence[dict[str, Any]]) -> Dataset:
