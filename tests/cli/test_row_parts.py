@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from lampnet_command import SMALL, explain_asked, here
 
+from lampnet.errors import DataError
+from lampnet.pipeline.mapped_rows import open_prepared
+
 ROOT = Path(__file__).parents[2]
 FILMS = ROOT / "examples" / "films.csv"
 
@@ -94,3 +97,28 @@ def test_a_missing_text_column_is_one_line(model: Path, tmp_path: Path, capsys: 
     (tmp_path / "few.csv").write_text("title,story,year\nA film,About the sea,1950\n")
     assert here("predict", model, tmp_path / "few.csv") == 2
     assert "there is no column 'plot', which the model was trained on" in capsys.readouterr().err
+
+
+def test_prepared_rows_keep_their_parts_and_forged_ones_are_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "prepared"
+    assert here("prepare", FILMS, "--out", folder) == 0
+    rows = open_prepared(folder)
+    assert [encoder.kind for encoder in rows.encoder.part_encoders] == ["text", "text", "columns"]
+    assert len(rows.parts["train"].nodes.parts) == 3
+    stated = (folder / "prepared.json").read_text()
+    for true, forged in (
+        ("part1.ids", "part7.ids"),
+        ("part0.ids", "part0.label_ids"),
+        ("part2.values", "part2.offsets"),
+    ):
+        (folder / "prepared.json").write_text(stated.replace(f'"{true}"', f'"{forged}"'))
+        with pytest.raises(DataError):
+            open_prepared(folder)
+    manifest = json.loads(stated)
+    for part in ("train", "valid"):
+        manifest["parts"][part]["arrays"] = {
+            name: facts for name, facts in manifest["parts"][part]["arrays"].items() if not name.startswith("part2.")
+        }
+    (folder / "prepared.json").write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="the encoder has other parts"):
+        open_prepared(folder)
