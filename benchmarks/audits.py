@@ -113,8 +113,9 @@ def measure(data: Dataset, noise: str, seed: int) -> dict[str, Any]:
 def table(measured: dict[str, Any]) -> str:
     """Markdown: means over the seeds, and the smallest and largest ratio."""
     lines = [
-        "| data | rows | labels | noise | removed: cleanlab → audit | times | added: cleanlab → audit | times |",
-        "|---|--:|--:|---|--:|--:|--:|--:|",
+        "| data | rows | labels | noise | seeds | removed: cleanlab → audit | times "
+        "| added: cleanlab → audit | times |",
+        "|---|--:|--:|---|--:|--:|--:|--:|--:|",
     ]
     for name, one in sorted(measured.items()):
         for noise in NOISE:
@@ -127,7 +128,9 @@ def table(measured: dict[str, Any]) -> str:
                 ratio = ours / theirs
                 cells.append(f"{theirs.mean():.3f} → {ours.mean():.3f}")
                 cells.append(f"{ours.mean() / theirs.mean():.2f} ({ratio.min():.2f}–{ratio.max():.2f})")
-            lines.append(f"| {name} | {one['rows']:,} | {one['labels']} | {noise} | " + " | ".join(cells) + " |")
+            lines.append(
+                f"| {name} | {one['rows']:,} | {one['labels']} | {noise} | {len(runs)} | " + " | ".join(cells) + " |"
+            )
     missing = [name for name in PLANNED if name not in measured]
     if missing:
         lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
