@@ -14,6 +14,8 @@ import numpy as np
 MAX_DEPTH = 32
 MAX_VALUES = 4_000_000
 _TEXT = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+#: an escape for half a character, which alone cannot be written anywhere
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -36,11 +38,17 @@ def parse_json(content: bytes, max_values: int = MAX_VALUES) -> Any:
     if len(brackets) and np.cumsum(np.where(opening, 1, -1)).max() > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     try:
-        return json.loads(content, object_pairs_hook=_unique)
+        parsed = json.loads(content, object_pairs_hook=_unique)
     except _Doubled:
         raise
     except ValueError:
         raise ValueError("it is not JSON") from None
+    if _HALF.search(content):
+        try:
+            json.dumps(parsed, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it holds half a character (an escape such as \\ud800 alone)") from None
+    return parsed
 
 
 class _Doubled(ValueError):
