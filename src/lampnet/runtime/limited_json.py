@@ -38,7 +38,7 @@ def parse_json(content: bytes, max_values: int = MAX_VALUES) -> Any:
     if len(brackets) and np.cumsum(np.where(opening, 1, -1)).max() > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     try:
-        parsed = json.loads(content, object_pairs_hook=_unique)
+        parsed = json.loads(content.decode(), object_pairs_hook=_unique)
     except _Doubled:
         raise
     except ValueError:
