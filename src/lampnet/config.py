@@ -321,6 +321,10 @@ def setting_types() -> dict[str, Any]:
     return types
 
 
+#: whole numbers that this and other libraries can count with
+_LARGEST = 1 << 63
+
+
 def _as_type(name: str, value: Any, kind: Any) -> Any:
     """`value` as `kind`, read from text where it came as text."""
     if get_origin(kind) is Literal:
@@ -345,9 +349,12 @@ def _as_type(name: str, value: Any, kind: Any) -> Any:
         try:
             number = kind(value)
         except (TypeError, ValueError, OverflowError):
-            raise ConfigError(f"{name}={value!r} must be {'a whole number' if kind is int else 'a number'}") from None
-        if not math.isfinite(number) or (kind is int and isinstance(value, float) and number != value):
-            raise ConfigError(f"{name}={value!r} must be {'a whole number' if kind is int else 'a number'}")
+            raise ConfigError(
+                f"{name}={value!r:.80} must be {'a whole number' if kind is int else 'a number'}"
+            ) from None
+        sound = abs(number) < _LARGEST if kind is int else math.isfinite(number)
+        if not sound or (kind is int and isinstance(value, float) and number != value):
+            raise ConfigError(f"{name}={value!r:.80} must be {'a whole number' if kind is int else 'a number'}")
         return number
     if not isinstance(value, str):
         raise ConfigError(f"{name}={value!r} must be text")

@@ -27,6 +27,8 @@ def test_settings_that_depend_on_each_other_can_be_changed_together(names: tuple
         ("training.learning_rate", "inf", "must be a number"),
         ("training.time_budget", float("inf"), "must be a number"),
         ("training.epochs", "1.5", "a whole number"),
+        ("training.epochs", 10**400, "a whole number"),
+        ("model.dropout", 10**400, "must be a number"),
         ("model.witdh", 1, "did you mean 'model.width'"),
         ("width", 1, "there is no setting 'width'"),
     ],
