@@ -10,6 +10,7 @@ of expansion reads a small Arrow, Parquet or array file that stands for any amou
 from __future__ import annotations
 
 import bz2
+import gc
 import gzip
 import io
 import json
@@ -257,17 +258,25 @@ def grown(content: str, draw: random.Random) -> Callable[[int], bytes]:
 
 
 def growth_case(folder: Path, seeds: list[Path], seed: str, number: int) -> None:
-    """The seconds are of CPU; a measurement that says too much is taken again, as the machine may be busy."""
+    """The seconds are of CPU; a measurement that says too much is taken again, as the machine may be busy.
+
+    Python's garbage collector, whose passes come in leaps, is off meanwhile.
+    """
     draw = random.Random(f"{seed} {number}")
     name = draw.choice(_TEXT_SEEDS)
     make = grown((folder / "seeds" / name).read_text(), draw)
     choices = draw.random()
 
     def seconds(times: int) -> float:
-        begun = time.process_time()
-        with suppress(LampnetError):  # a refusal takes its time too
-            read_case(folder, name, make(times), random.Random(choices))
-        return time.process_time() - begun
+        gc.collect()
+        gc.disable()
+        try:
+            begun = time.process_time()
+            with suppress(LampnetError):  # a refusal takes its time too
+                read_case(folder, name, make(times), random.Random(choices))
+            return time.process_time() - begun
+        finally:
+            gc.enable()
 
     small, large = seconds(_TIMES), seconds(10 * _TIMES)
     for _ in range(6):
