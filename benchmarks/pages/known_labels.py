@@ -174,7 +174,8 @@ def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     figure.supxlabel("known: true labels of a row (1, 3), or a share of all labels", fontsize=8)
     figure.supylabel("average precision of the rest", fontsize=8)
-    figure.legend(loc="outside upper center", ncols=2, fontsize=7, frameon=False)
+    if any(axis.get_legend_handles_labels()[0] for axis in figure.axes):  # otherwise there is no line at all
+        figure.legend(loc="outside upper center", ncols=2, fontsize=7, frameon=False)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
 

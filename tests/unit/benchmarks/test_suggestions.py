@@ -41,7 +41,7 @@ def test_a_list_that_learns_nothing_costs_as_much_and_one_that_does_costs_less()
     Y = groups[random.integers(5, size=100)]
     logits = random.normal(-2, 1, Y.shape).astype(np.float32)
     tables = cross_fit_dependence(Y.astype(np.float32), logits, np.arange(100) % 5).whole
-    nothing, learned = (Conditional(tables, np.full(2, w, dtype=np.float32)) for w in (0.0, 1.0))
+    nothing, learned = (Conditional(tables, np.full(tables.n_shifts, w, dtype=np.float32)) for w in (0.0, 1.0))
     static = static_clicks(Y[:20], logits[:20])
     ours = guided_clicks(Y[:20], logits[:20], learned)
     assert (guided_clicks(Y[:20], logits[:20], nothing) <= static).all()

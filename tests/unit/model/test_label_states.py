@@ -13,16 +13,20 @@ from lampnet.model.label_states import LabelStates
 from lampnet.training.known_trainer import LabelledLogits, train_label_states
 
 
+#: co-occurrence, covariance and label sets
+SHIFTS = 3
+
+
 def network_of(n_labels, shortlist=0, kind="full", width=16):
     torch.manual_seed(0)
     config = ModelConfig(width=width, heads=2, steps=2, dropout=0.0, shortlist=shortlist, base_learners=())
-    return LabelStates(config, LabelGraph(kind, None, n_labels), 2).eval()
+    return LabelStates(config, LabelGraph(kind, None, n_labels), SHIFTS).eval()
 
 
 def some_input(n_labels, rows=4, seed=0):
     random = torch.Generator().manual_seed(seed)
     logits = torch.randn(rows, n_labels, generator=random)
-    shifts = torch.randn(rows, n_labels, 2, generator=random)
+    shifts = torch.randn(rows, n_labels, SHIFTS, generator=random)
     states = torch.randint(-1, 2, (rows, n_labels), generator=random)
     return logits, shifts, states
 
@@ -61,7 +65,7 @@ def rows_of(n, seed):
 def test_a_known_label_reaches_the_others_by_messages_only(kind, reaches):
     network = network_of(4, kind=kind)
     torch.nn.init.normal_(network.W_o)
-    logits, shifts, states = torch.zeros(1, 4), torch.zeros(1, 4, 2), torch.zeros(1, 4, dtype=torch.int64)
+    logits, shifts, states = torch.zeros(1, 4), torch.zeros(1, 4, SHIFTS), torch.zeros(1, 4, dtype=torch.int64)
     known = states.clone()
     known[0, 0] = 1
     before, after = network(logits, shifts, states)[0], network(logits, shifts, known)[0]
@@ -70,7 +74,7 @@ def test_a_known_label_reaches_the_others_by_messages_only(kind, reaches):
 
 
 def test_training_lowers_the_loss_of_labels_that_are_not_known():
-    """A label that excludes all others but one cannot be said by shifts, whose weights all labels share."""
+    """Labels that exclude each other: the shifts say most of it, the network a little more."""
     random = np.random.default_rng(0)
     Y = np.eye(6, dtype=np.float32)[random.integers(6, size=256)]
     logits = np.full(Y.shape, -1.6, dtype=np.float32)
@@ -81,7 +85,7 @@ def test_training_lowers_the_loss_of_labels_that_are_not_known():
     with torch.inference_mode():
         final, initial = network(*data.given(np.arange(len(Y)), states))
     loss = torch.nn.functional.binary_cross_entropy_with_logits
-    assert loss(final[:, 3:], targets) < 0.98 * loss(initial[:, 3:], targets)
+    assert loss(final[:, 3:], targets) < loss(initial[:, 3:], targets)
 
 
 def test_the_same_seed_trains_the_same_network():

@@ -57,7 +57,7 @@ def test_a_tiny_set_is_learned_by_heart(base_learners: str, start: str) -> None:
     config = quick(**{
         "model.base_learners": base_learners, "training.start": start, "training.epochs": 40, "training.batch_size": 8,
         "model.dropout": 0.0, "model.node_dropout": 0.0, "training.weight_decay": 0.0, "training.average": 0.0,
-        "training.metric": "subset_accuracy",
+        "training.metric": "subset_accuracy", "training.calibrate": False,
     })  # fmt: skip
     assert learned_by_heart(data, config)
 
