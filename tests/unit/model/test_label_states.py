@@ -12,7 +12,6 @@ from lampnet.model.label_graph import LabelGraph
 from lampnet.model.label_states import LabelStates
 from lampnet.training.known_trainer import LabelledLogits, train_label_states
 
-
 #: co-occurrence, covariance and label sets
 SHIFTS = 3
 
