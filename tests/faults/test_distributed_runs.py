@@ -60,7 +60,8 @@ def test_lost_processes_end_the_run_and_each_restart_resumes_it(kills: int, tmp_
     interrupted = torchrun(TOY, "once", tmp_path / "b", lost, restarts=kills)
     output, _ = interrupted.communicate()
     assert interrupted.returncode == 0, output
-    assert "another process of this run was lost" in output
+    # torchrun may end the other process before it can say why it ends; of ten times, it says so in some.
+    assert kills == 1 or "another process of this run was lost" in output
     resumed = [int(step) for step in re.findall(r"resumed at (\d+)", output)]
     assert len(resumed) == kills
     # A process is killed after its step was logged; the checkpoint of that step may or may not be written by then.
