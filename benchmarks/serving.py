@@ -29,7 +29,7 @@ from pydantic import BaseModel
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED, PAGE = DOCS / "measurements" / "serving.json", DOCS / "serving.md"
 BEGIN, END = "<!-- load: written by benchmarks/serving.py -->", "<!-- end of load -->"
-CLIENTS, ROUNDS, SECONDS, ROWS = (1, 8, 64), 3, 4, 1500
+CLIENTS, ROUNDS, SECONDS, ROWS = (1, 8, 64), 3, 3, 1500
 TITLES = {
     "lampnet": "`lampnet serve`",
     "plain": "the same model, plain FastAPI",
