@@ -174,8 +174,8 @@ def read_string_edges(
         first, second = place.get(words[0]), place.get(words[1])
         if first is None or second is None:
             continue
-        if not words[-1].isdecimal():
-            raise FormatError(path, f"the score {words[-1][:20]!r} is not a whole number", number)
+        if not words[-1].isdecimal() or len(words[-1]) > 9:
+            raise FormatError(path, f"the score {words[-1][:20]!r} is not a whole number from 0 to 1000", number)
         if int(words[-1]) >= min_score:
             pairs.append((first, second))
     return _edges(pairs)

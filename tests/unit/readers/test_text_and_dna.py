@@ -263,6 +263,7 @@ def test_string_interactions(tmp_path: Path) -> None:
         read_string_edges(links, info, ["zzz"])
     with pytest.raises(DataError, match="from 0 to 1000"):
         read_string_edges(links, info, names, min_score=1001)
-    links.write_text("protein1 protein2 combined_score\n9.Y1 9.Y2 high\n")
-    with pytest.raises(FormatError, match="line 2"):
-        read_string_edges(links, info, names)
+    for score in ("high", "9" * 5000):
+        links.write_text(f"protein1 protein2 combined_score\n9.Y1 9.Y2 {score}\n")
+        with pytest.raises(FormatError, match="line 2"):
+            read_string_edges(links, info, names)
