@@ -45,7 +45,7 @@ def seconds(act: Callable[[], Any]) -> float:
 
 
 def check_growth(make: Callable[[int], Callable[[], Any]], size: int) -> None:
-    """`make` gives what is to be timed, for a size. As the machine may be busy, the measurements most in favour count."""
+    """`make` gives what is to be timed, for a size. The best measurements count: the machine may be busy."""
     small, large = make(size), make(10 * size)
     seconds(small)  # what is loaded on first use
     of_small, of_large = 1e-4, float("inf")
