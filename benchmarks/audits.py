@@ -11,20 +11,16 @@ resemble those of one of the row's labels in the input. How labels are scored wa
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
+from pages.measured_section import MeasuredSection
 
-DOCS = Path(__file__).parent.parent / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "audits.json", DOCS / "known-labels.md"
-BEGIN, END = "<!-- audits: written by benchmarks/audits.py -->", "<!-- end of audits -->"
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "corel5k", "delicious", "emotions", "mediamill")
 SEEDS, MOST_ROWS = (0, 1, 2), 4000
@@ -137,17 +133,14 @@ def table(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
+SECTION = MeasuredSection("audits", "known-labels.md", "audits", table)
 
 
 def main(arguments: list[str]) -> None:
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     if arguments == ["--check"]:
-        if page(measured) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/audits.py")
+        SECTION.check()
         return
+    measured = SECTION.read()
     for seed in SEEDS:
         for name in arguments:
             data = labelled_rows(name)
@@ -156,9 +149,9 @@ def main(arguments: list[str]) -> None:
                 if any((run["noise"], run["seed"]) == (noise, seed) for run in own["runs"]):
                     continue  # measured by an earlier run that was stopped
                 own["runs"].append(measure(data, noise, seed))
-                MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+                SECTION.keep(measured)
                 print(name, own["runs"][-1], flush=True)
-    PAGE.write_text(page(measured), encoding="utf-8")
+    SECTION.write()
 
 
 if __name__ == "__main__":

@@ -9,17 +9,14 @@ Models are those of the preset `quick`. The interval resamples the test rows, wh
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DOCS = Path(__file__).parent.parent / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "calibration.json", DOCS / "calibration.md"
-BEGIN, END = "<!-- errors: written by benchmarks/calibration.py -->", "<!-- end of errors -->"
+from pages.measured_section import MeasuredSection
+
 SAMPLES, SHARE = 200, 0.9
 
 
@@ -70,22 +67,8 @@ def table(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
-
-
-def main(arguments: list[str]) -> None:
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-    if arguments == ["--check"]:
-        if page(measured) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/calibration.py")
-        return
-    for name in arguments:
-        measured[name] = measure(name)
-        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(measured), encoding="utf-8")
+SECTION = MeasuredSection("calibration", "calibration.md", "errors", table)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run(sys.argv[1:], measure)

@@ -9,16 +9,13 @@ Models are those of the preset `quick`, whose known labels work in closed form. 
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DOCS = Path(__file__).parent.parent / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "known_labels.json", DOCS / "known-labels.md"
-BEGIN, END = "<!-- scores: written by benchmarks/known_labels.py -->", "<!-- end of scores -->"
+from pages.measured_section import MeasuredSection
+
 REGIMES = ("positives:1", "positives:3", "share:25", "share:50", "share:75")
 SEEDS = 3
 
@@ -56,22 +53,8 @@ def table(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
-
-
-def main(arguments: list[str]) -> None:
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-    if arguments == ["--check"]:
-        if page(measured) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/known_labels.py")
-        return
-    for name in arguments:
-        measured[name] = measure(name)
-        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(measured), encoding="utf-8")
+SECTION = MeasuredSection("known_labels", "known-labels.md", "scores", table)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run(sys.argv[1:], measure)

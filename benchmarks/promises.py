@@ -7,16 +7,13 @@ python benchmarks/promises.py --check             # fail where the page differs 
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DOCS = Path(__file__).parent.parent / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "promises.json", DOCS / "calibration.md"
-BEGIN, END = "<!-- promises: written by benchmarks/promises.py -->", "<!-- end of promises -->"
+from pages.measured_section import MeasuredSection
+
 ASKED = ("recall>=0.8", "recall>=0.9", "precision>=0.6", "precision>=0.8")
 SPLITS = 200
 
@@ -83,22 +80,8 @@ def _share(kept: int, promised: int) -> str:
     return f"{kept} of {promised}" if promised else "never promised"
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
-
-
-def main(arguments: list[str]) -> None:
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-    if arguments == ["--check"]:
-        if page(measured) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/promises.py")
-        return
-    for name in arguments:
-        measured[name] = measure(name)
-        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(measured), encoding="utf-8")
+SECTION = MeasuredSection("promises", "calibration.md", "promises", table)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run(sys.argv[1:], measure)

@@ -2,7 +2,7 @@
 
     python benchmarks/serving.py                  # measure (needs wrk), then write the table of docs/serving.md
     python benchmarks/serving.py --many 100000    # also send so many requests to lampnet serve and watch its memory
-    python benchmarks/serving.py --page-only      # write the table again
+    python benchmarks/serving.py --check          # fail where the page differs from the measurements
 
 All three listen on this machine and predict one text per request; the load comes from wrk. Rounds are interleaved.
 """
@@ -10,7 +10,6 @@ All three listen on this machine and predict one text per request; the load come
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -26,9 +25,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-DOCS = Path(__file__).parents[1] / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "serving.json", DOCS / "serving.md"
-BEGIN, END = "<!-- load: written by benchmarks/serving.py -->", "<!-- end of load -->"
+from pages.measured_section import MeasuredSection
+
 CLIENTS, ROUNDS, SECONDS, ROWS = (1, 8, 64), 3, 3, 1500
 TITLES = {
     "lampnet": "`lampnet serve`",
@@ -136,8 +134,9 @@ def load(url: str, clients: int, seconds: float, script: Path) -> dict[str, floa
 
 
 def memory_mb(process: int) -> float:
-    text = Path(f"/proc/{process}/status").read_text()
-    return int(re.search(r"VmRSS:\s+(\d+)", text)[1]) / 1024  # type: ignore[index]
+    """What a process holds in memory."""
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def measure(many: int) -> dict[str, Any]:
@@ -200,20 +199,19 @@ def section(measured: dict[str, Any]) -> str:
     return text
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    return f"{before}{BEGIN}\n{section(measured)}\n{END}{after}"
+SECTION = MeasuredSection("serving", "serving.md", "load", section)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--many", type=int, default=0)
-    arguments.add_argument("--page-only", action="store_true")
+    arguments.add_argument("--check", action="store_true")
     given = arguments.parse_args()
-    if not given.page_only:
-        MEASURED.write_text(json.dumps(measure(given.many), indent=1) + "\n")
-    PAGE.write_text(page(json.loads(MEASURED.read_text())), encoding="utf-8")
+    if given.check:
+        SECTION.check()
+        return
+    SECTION.keep(measure(given.many))
+    SECTION.write()
 
 
 if __name__ == "__main__":

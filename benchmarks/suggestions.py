@@ -12,20 +12,16 @@ Also measured: the time of one call of `suggest` on one core, with three true la
 
 from __future__ import annotations
 
-import json
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, nothing_known
 from lampnet.inference.conditional import Conditional
+from pages.measured_section import MeasuredSection
 
-DOCS = Path(__file__).parent.parent / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "suggestions.json", DOCS / "known-labels.md"
-BEGIN, END = "<!-- suggestions: written by benchmarks/suggestions.py -->", "<!-- end of suggestions -->"
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "corel5k", "delicious", "mediamill")
 SHOWN, MOST_ROWS, TIMED = 10, 200, 50
@@ -114,23 +110,8 @@ def table(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
-
-
-def main(arguments: list[str]) -> None:
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
-    if arguments == ["--check"]:
-        if page(measured) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/suggestions.py")
-        return
-    for name in arguments:
-        measured[name] = measure(name)
-        MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-        print(name, measured[name], flush=True)
-    PAGE.write_text(page(measured), encoding="utf-8")
+SECTION = MeasuredSection("suggestions", "known-labels.md", "suggestions", table)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run(sys.argv[1:], measure)

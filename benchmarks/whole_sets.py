@@ -10,16 +10,13 @@ Where the publisher has no test part, the seed also draws the test rows.
 
 from __future__ import annotations
 
-import json
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-DOCS = Path(__file__).parent.parent / "docs"
-MEASURED, PAGE = DOCS / "measurements" / "whole_sets.json", DOCS / "known-labels.md"
-BEGIN, END = "<!-- whole sets: written by benchmarks/whole_sets.py -->", "<!-- end of whole sets -->"
+from pages.measured_section import MeasuredSection
+
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "corel5k", "emotions", "mediamill", "scene", "sider")
 SEEDS = (0, 1, 2)
@@ -71,26 +68,23 @@ def table(measured: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def page(measured: dict[str, Any]) -> str:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    return f"{before}{BEGIN}\n{table(measured)}\n{END}{rest.partition(END)[2]}"
+SECTION = MeasuredSection("whole_sets", "known-labels.md", "whole sets", table)
 
 
 def main(arguments: list[str]) -> None:
-    measured = json.loads(MEASURED.read_text(encoding="utf-8")) if MEASURED.exists() else {}
     if arguments == ["--check"]:
-        if page(measured) != PAGE.read_text(encoding="utf-8"):
-            raise SystemExit(f"{PAGE} differs from {MEASURED}; run: python benchmarks/whole_sets.py")
+        SECTION.check()
         return
+    measured = SECTION.read()
     for name in arguments:
         runs = measured.setdefault(name, [])
         for seed in SEEDS:
             if any(run["seed"] == seed for run in runs):
                 continue  # measured by an earlier run that was stopped
             runs.append(measure(name, seed))
-            MEASURED.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+            SECTION.keep(measured)
             print(name, runs[-1], flush=True)
-    PAGE.write_text(page(measured), encoding="utf-8")
+    SECTION.write()
 
 
 if __name__ == "__main__":

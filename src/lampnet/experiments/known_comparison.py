@@ -23,8 +23,8 @@ from lampnet.experiments.known_systems import KNOWN_SYSTEMS, REGIMES, KnownSyste
 from lampnet.experiments.machine import machine, version
 from lampnet.experiments.material import Material
 from lampnet.experiments.protocol import Log
-from lampnet.experiments.reproduce import open_named
-from lampnet.experiments.result_files import check_writable, file_name, write_result
+from lampnet.experiments.reproduce import Task, open_named
+from lampnet.experiments.result_files import check_writable, write_result
 from lampnet.experiments.row_scores import packed
 from lampnet.runtime.folder_lock import claimed
 
@@ -46,15 +46,8 @@ SEEDS = {
 
 
 @dataclass(frozen=True)
-class KnownTask:
-    """One data set, system and seed."""
-
-    dataset: str
-    system: str
-    seed: int
-
-    def path(self, folder: Path) -> Path:
-        return folder / file_name(self.dataset, self.system, self.seed)
+class KnownTask(Task):
+    """One data set, system that takes known labels, and seed."""
 
     def command(self) -> str:
         """The command that repeats the run.

@@ -103,7 +103,7 @@ def sample(data: Dataset, most: int, seed: int) -> Dataset:
 
 
 def _write(path: Path, rows: KnownRows, identity: str) -> None:
-    arrays: dict[str, np.ndarray] = {"identity": np.array(identity)}
+    arrays: dict[str, Any] = {"identity": np.array(identity)}
     for name, value in vars(rows).items():
         if sparse.issparse(value):
             held = sparse.csr_matrix(value)
@@ -112,7 +112,7 @@ def _write(path: Path, rows: KnownRows, identity: str) -> None:
         else:
             arrays[name] = np.asarray(value)
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(buffer, **arrays)
     write_atomically(path, buffer.getvalue())
 
 

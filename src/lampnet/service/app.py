@@ -92,7 +92,6 @@ def build_app(settings: ServiceSettings, token: str = "") -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        service.batches = Batches(settings.max_queue, service.counters.batch)
         watching = asyncio.create_task(watch(list(service.models.values())))
         yield
         watching.cancel()
@@ -122,7 +121,7 @@ class Service:
         for live in self.models.values():
             warm(live.model)
         self.counters = Counters()
-        self.batches: Batches = None  # type: ignore[assignment]  # made where the event loop runs
+        self.batches = Batches(settings.max_queue, self.counters.batch)
 
     def live(self, name: str | None) -> LiveModel:
         """The model of this name, or the first."""
