@@ -49,7 +49,7 @@ def test_the_commands_of_the_readme(
     said = capsys.readouterr()
     assert "text from the columns 'title', 'plot'; number from the column 'year'; category from the column" in said.err
     right = [set(row["genres"].split(";")) for row in films()]
-    found = [set(map(str, row["labels"])) for row in answers(said.out)]  # type: ignore[call-overload]
+    found = [set(map(str, row["labels"])) for row in answers(said.out)]
     assert len(found) == len(right)
     assert sum(map(set.__eq__, found, right)) > 0.8 * len(right)
 

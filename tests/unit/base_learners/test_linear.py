@@ -65,7 +65,7 @@ def newton_steps(monkeypatch: pytest.MonkeyPatch, budget: float | None) -> tuple
 
     def counted(*args: object) -> object:
         next(steps)
-        return original(*args)  # type: ignore[arg-type]
+        return original(*args)
 
     with monkeypatch.context() as patch:
         patch.setattr(newton._Problem, "newton_step", counted)

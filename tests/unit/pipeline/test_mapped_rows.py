@@ -361,7 +361,7 @@ def test_a_large_table_is_prepared_by_the_training_itself(tmp_path: Path, monkey
 
     def fitted(rows: object, *args: object, **more: Any) -> FittedModel:
         prepared.append(isinstance(rows, MappedRows) and is_prepared(more["run"].folder / "prepared"))
-        return fit(rows, *args, **more)  # type: ignore[arg-type]
+        return fit(rows, *args, **more)
 
     monkeypatch.setattr("lampnet.pipeline.run.fit", fitted)
     assert run(["train", str(rows), "--out", str(tmp_path / "model"), *small]) == 0
