@@ -164,7 +164,7 @@ def test_invalid_smiles_are_skipped_on_request(tmp_path: Path) -> None:
 def test_registry_names_and_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert " ".join(NAMES) == (
         "bibtex delicious bookmarks reuters21578 rcv1 sider nuswide tfbs imdb mediamill scene emotions corel5k "
-        "goemotions tox21 yeast_chipexo miml_images digits"
+        "goemotions tox21 yeast_chipexo miml_images digits goemotions-sample"
     )
     monkeypatch.delenv("LAMPNET_DATA", raising=False)
     with pytest.raises(DataError, match="did you mean 'bibtex'"):

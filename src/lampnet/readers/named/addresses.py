@@ -86,6 +86,7 @@ ADDRESSES: dict[str, tuple[Address, ...]] = {
 #: Data sets that cannot be fetched, and what to do instead.
 NOT_OFFERED = {
     "digits": "the digit scenes are embedded in lampnet and need no files",
+    "goemotions-sample": "the sample is embedded in lampnet and needs no files",
     "tfbs": "the paper's binding sites are not public; put your own windows (train.fa and train.tsv, ...) there",
     "miml_images": (
         "the pictures are offered at http://www.lamda.nju.edu.cn/data_MIMLimage.ashx as nested archives with MATLAB "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
@@ -36,10 +37,23 @@ def only_file(folder: Path, *patterns: str) -> Path:
 
 def goemotions(folder: Path, seed: int) -> Splits:
     """Comments with emotions: text, label numbers and id, separated by tabs, without a header."""
-    lines = read_text_lines(only_file(folder, "emotions.txt"))
-    names = tuple(line.strip() for line in lines if line.strip())
+    names = _emotion_names(only_file(folder, "emotions.txt"))
     parts = {part: _emotions(only_file(folder, f"{part}.tsv"), names) for part in ("train", "dev", "test")}
     return Splits(train=parts["train"], valid=parts["dev"], test=parts["test"])
+
+
+def goemotions_sample(folder: Path, seed: int) -> Splits:
+    """The comments of GoEmotions that come with lampnet; no folder is needed."""
+    own = Path(__file__).with_name("goemotions_sample")
+    names = _emotion_names(own / "emotions.txt")
+    train, test = (
+        replace(_emotions(own / f"{part}.tsv.gz", names), name="goemotions-sample") for part in ("train", "test")
+    )
+    return Splits(train=train, test=test)
+
+
+def _emotion_names(path: Path) -> tuple[str, ...]:
+    return tuple(line.strip() for line in read_text_lines(path) if line.strip())
 
 
 def _emotions(path: Path, names: tuple[str, ...]) -> Dataset:

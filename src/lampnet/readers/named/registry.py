@@ -142,6 +142,10 @@ _ENTRIES: dict[str, Entry] = {
         "Digit scenes: handwritten digits on a grid (embedded)", "image", (),
         "2,000 / 400 / 400 scenes of different digit images, seeded", _digits,
     ),
+    "goemotions-sample": Entry(
+        "GoEmotions: 4,000 of its comments (embedded)", "text", (), "3,200 of train and 800 of test; see its README",
+        named_sets.goemotions_sample,
+    ),
 }  # fmt: skip
 
 NAMES: tuple[str, ...] = tuple(_ENTRIES)
