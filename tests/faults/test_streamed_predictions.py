@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peak_memory import peak_of_command
 
 pytestmark = pytest.mark.faults
 
@@ -42,18 +43,14 @@ def model(tmp_path_factory: pytest.TempPathFactory, write_texts: Any) -> Path:
 def test_memory_does_not_grow_with_the_rows(
     many: int, model: Path, tmp_path: Path, write_texts: Any, record: Callable[[str, Any], None]
 ) -> None:
-    peaks = {}
+    peaks: dict[int, float] = {}
     for rows in (SHORT, many):
         data = write_texts(tmp_path / f"{rows}.jsonl", rows, 1)
-        process = lampnet("predict", model, data, "--out", tmp_path / "out")
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        assert process.stderr is not None
-        assert process.returncode == 0, process.stderr.read()
-        process.stderr.close()
+        command = [sys.executable, "-m", "lampnet", "predict", model, data, "--out", tmp_path / "out"]
+        code, errors, peaks[rows] = peak_of_command(command)
+        assert code == 0, errors
         with (tmp_path / "out").open() as file:
             assert sum(1 for _ in file) == rows
-        peaks[rows] = usage.ru_maxrss / 1024
     assert peaks[many] - peaks[SHORT] < 60  # megabytes; ten times the rows, or more
     record("rows_streamed", many)
     record("stream_peak_mb", round(peaks[many]))
