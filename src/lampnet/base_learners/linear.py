@@ -97,9 +97,10 @@ class LinearLearner:
                 _reporting(progress, CHOOSING + HALVES + ALL_ROWS, 1.0, f"{len(folds)} folds"),
             )
         logits = np.empty(Y_nL.shape, dtype=np.float32)
-        for (_, own), (W, b) in zip(folds, solutions, strict=True):
+        for (rest, own), (W, b) in zip(folds, solutions, strict=True):
             logits[own] = _bounded(X[own] @ W + b)
-        return logits
+            logits[np.ix_(own, ~_has_both(Y_nL[rest]))] = np.nan
+        return _neutral_where_missing(logits, self.logits(X).mean(axis=0))
 
     def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
         start = (self.weights, self.intercepts)
@@ -119,6 +120,29 @@ class LinearLearner:
         if choice not in range(len(CHOICES)):
             raise ValueError("linear.choice names a loss and C that do not exist")
         self.loss, self.C = CHOICES[int(choice)]
+
+
+def _has_both(Y_nL: np.ndarray) -> np.ndarray:
+    """(L,) whether rows with and rows without the label are known."""
+    return np.asarray((Y_nL == 1).any(axis=0) & (Y_nL == 0).any(axis=0))
+
+
+def _neutral_where_missing(logits_nL: np.ndarray, otherwise_L: np.ndarray) -> np.ndarray:
+    """Fill NaN, where a fold had nothing to learn a label from, with the label's mean logit in the other folds.
+
+    The intercept of such a fit is arbitrary. With one of its own, the only positive of a rare label would always have
+    the lowest logit of all rows, and the stack would learn that a low logit speaks for a label. A label that no fold
+    could learn gets `otherwise_L`.
+
+    >>> _neutral_where_missing(np.float32([[1, np.nan], [np.nan, np.nan], [3, np.nan]]), np.float32([0, -9]))
+    array([[ 1., -9.],
+           [ 2., -9.],
+           [ 3., -9.]], dtype=float32)
+    """
+    missing = np.isnan(logits_nL)
+    counts_L = (~missing).sum(axis=0)
+    mean_L = np.where(counts_L, np.nansum(logits_nL, axis=0) / np.maximum(counts_L, 1), otherwise_L)
+    return np.where(missing, mean_L.astype(np.float32), logits_nL)
 
 
 def _start(near: Solution, few_L: np.ndarray, Y_nL: np.ndarray) -> Solution:

@@ -39,6 +39,25 @@ def test_a_fold_s_own_labels_leave_its_logits_as_they_are(
     assert (before != after).any()
 
 
+@pytest.mark.parametrize("choice", linear.CHOICES)
+def test_the_only_positive_of_a_label_does_not_stand_out_of_its_fold(
+    choice: tuple[newton.Loss, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, Y = rows()
+    fold_n = np.arange(len(Y)) % 8
+    Y[:, 0] = 0  # no fold has a positive to learn from
+    Y[:, 1] = np.arange(len(Y)) == 3  # all folds but that of row 3 have one
+    Y[:, 2] = 1  # no fold has a negative
+    monkeypatch.setattr(linear, "CHOICES", (choice,))
+    learner = LinearLearner()
+    logits = learner.fit(X, Y, 0, fold_n)
+    own = fold_n == fold_n[3]
+    np.testing.assert_allclose(logits[own, 1], logits[~own, 1].mean(), rtol=1e-5)
+    for label in (0, 2):  # no jump between rows that were learned from and new ones
+        assert np.ptp(logits[:, label]) == 0
+        np.testing.assert_allclose(logits[0, label], learner.logits(X)[:, label].mean(), atol=1e-3)
+
+
 def test_the_logits_do_not_depend_on_the_number_of_threads() -> None:
     X, Y = rows(labels=9)
     found = []
