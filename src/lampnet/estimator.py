@@ -18,13 +18,14 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
-from lampnet.data.from_arrays import is_frame, row_count, row_numbers, row_weights
+from lampnet.data.from_arrays import is_frame, row_count, row_numbers
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
 from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
 from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence
 from lampnet.data.parts import PartRows
 from lampnet.data.splits import VALIDATION_FRACTION, arranged_rows
+from lampnet.data.weights import row_weights
 from lampnet.errors import ConfigError, DataError, LampnetError, ModelFolderError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.intervals import weighted_score
@@ -85,6 +86,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A promise, such as "recall>=0.9" or "precision>=0.8": `predict` then cuts off where it is kept with 90%
         confidence, instead of where `metric` is best. Or "whole set": `predict` then takes the label set that is most
         probable as a whole, among those that agree with what is known. It may be set after the fit.
+    label_weight : "balanced" or dict label -> weight, optional
+        What labels count beside each other, wherever they are pooled; labels that are not named count 1, and
+        "balanced" lets all count the same, however many rows have them. docs/living-labels.md says where it counts.
     validation_fraction : float, optional
         The share of the rows held out to choose the best epoch and the decisions of a single network. By default
         up to 25,000 rows train a cross-fitted ensemble; of more rows a tenth is held out.
@@ -137,6 +141,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         columns: Mapping[str, Any] | None = None,
         metric: str = "example_f1",
         decision: str | None = None,
+        label_weight: Any = None,
         validation_fraction: float | None = None,
         settings: Mapping[str, Any] | None = None,
         random_state: Any = 0,
@@ -148,7 +153,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
-        self.columns = columns
+        self.columns, self.label_weight = columns, label_weight
         self.decision, self.validation_fraction, self.settings = decision, validation_fraction, settings
         self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
@@ -161,16 +166,21 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.string = True
         return tags
 
-    def fit(self, X: Any, y: Any, *, groups: Any = None, times: Any = None) -> LaMPClassifier:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, times: Any = None
+    ) -> LaMPClassifier:
         """Learn from rows X (matrix, array, DataFrame, list of texts, ...: see `input_kind`) and their labels y.
 
         y is an indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; n label sets; or n classes.
 
+        sample_weight : what each row counts, (n,), at least 0; a row of weight 0 is left out, and only ratios matter
         groups : one per row (a patient, a site): rows of one group stay together wherever rows are held out
         times : one per row (numbers, dates, ISO texts): what is held out is later than what is learned from
         """
         config = self._config(self._seed())
         seen, data, targets = self._labelled(X, y)
+        if sample_weight is not None:
+            data = replace(data, weights=tuple(row_weights(sample_weight, len(data)).tolist()))
         config, edges = self._graph(config, targets)
         splits = arranged_rows(data, groups, times)
         fraction = self.validation_fraction
@@ -182,7 +192,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         share = fraction or VALIDATION_FRACTION
         try:
             with distributed.joined():
-                model = fit(splits, config, label_edges=edges, validation_fraction=share, run=run)
+                model = fit(
+                    splits,
+                    config,
+                    label_edges=edges,
+                    label_weight=self.label_weight,
+                    validation_fraction=share,
+                    run=run,
+                )
         except Stopped as stopped:
             if stopped.signal_number != signal.SIGINT or stopped.model is None:
                 raise KeyboardInterrupt from stopped

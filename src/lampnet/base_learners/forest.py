@@ -18,6 +18,7 @@ from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgre
 from lampnet.base_learners.trees import Trees
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import parts_of
+from lampnet.data.weights import Weights, rows_of
 from lampnet.runtime.side_by_side import Pulse, side_by_side
 
 TREES = 200
@@ -58,29 +59,51 @@ class ForestLearner:
         seed: int,
         fold_n: np.ndarray | None = None,
         context: FitContext = QUIET,
+        weights: Weights | None = None,
     ) -> np.ndarray:
         growing, predicting = part_of(context.progress, 0.0, 0.9), part_of(context.progress, 0.9, 1.0)
         everything = np.arange(len(Y_nL))
         leaf_nT, in_bag_nT = self._grow(
-            X, Y_nL, seed, [everything] if fold_n is None else _row_subsets(fold_n), replace(context, progress=growing)
+            X,
+            Y_nL,
+            seed,
+            [everything] if fold_n is None else _row_subsets(fold_n),
+            replace(context, progress=growing),
+            weights,
         )
         if fold_n is None:
             return self._logits(leaf_nT, ~in_bag_nT, predicting)
         fold_seen_fT = np.stack([in_bag_nT[own].any(axis=0) for _, own in parts_of(fold_n)])
         return self._logits(leaf_nT, ~fold_seen_fT[fold_n], predicting)
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
-        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))], FitContext(progress=progress))
+    def refit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        progress: OnProgress = no_progress,
+        weights: Weights | None = None,
+    ) -> None:
+        self._grow(X, Y_nL, seed, [np.arange(len(Y_nL))], FitContext(progress=progress), weights)
 
     def _grow(
-        self, X: Features, Y_nL: np.ndarray, seed: int, subsets: list[np.ndarray], context: FitContext
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        subsets: list[np.ndarray],
+        context: FitContext,
+        weights: Weights | None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Grow equally many trees on rows of each subset; return every row's leaves (n, T), and who was in the bag."""
-        prior = label_priors(Y_nL, np.float64)
+        prior = label_priors(Y_nL, np.float64, rows_of(weights))
         # An unknown label counts as its prior, so it moves a leaf's share neither up nor down.
         Y = np.where(np.isnan(Y_nL), prior, Y_nL).astype(np.float32)
         self.columns, self.prior = _highest_variance(X), prior.astype(np.float32)
-        grower = _Grower(_seen(X, self.columns), (Y - prior) / np.sqrt(prior * (1 - prior) + 1e-3), seed, subsets)
+        targets = (Y - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
+        if weights is not None:  # a split counts squares
+            targets *= np.sqrt(weights.label_L)
+        grower = _Grower(_seen(X, self.columns), targets, seed, subsets, rows_of(weights))
         wanted = TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS
         few, n_trees = (-(-count // len(subsets)) * len(subsets) for count in (min(FEWEST_TREES, wanted), wanted))
         progress, began = context.progress, context.clock()
@@ -109,7 +132,8 @@ class ForestLearner:
         in_bag_nT = np.zeros(leaf_nT.shape, dtype=bool)
         for number, tree in enumerate(grown):
             in_bag_nT[tree.rows, number] = True
-        row, tree_of = np.nonzero(in_bag_nT)
+        row = np.concatenate([tree.rows for tree in grown])
+        tree_of = np.repeat(np.arange(len(grown)), [len(tree.rows) for tree in grown])
         leaf = leaf_nT[row, tree_of]
         self.leaf_sizes = np.bincount(leaf, minlength=self.trees.n_leaves)
         self.members = row[np.argsort(leaf, kind="stable")]
@@ -203,18 +227,25 @@ class _Grower:
     X           (n, F) float32, CSR or dense
     targets_nL  the labels, scaled to similar variance
     subsets     rows that the trees are grown on, in turn
+    row_n       what each row counts: a row of a tree is there so many times, rounded up or down at random
     """
 
-    def __init__(self, X: Any, targets_nL: np.ndarray, seed: int, subsets: list[np.ndarray]) -> None:
+    def __init__(
+        self, X: Any, targets_nL: np.ndarray, seed: int, subsets: list[np.ndarray], row_n: np.ndarray | None = None
+    ) -> None:
         from sklearn.tree import ExtraTreeRegressor  # heavy: imported only to train a forest
 
         self.new_tree = ExtraTreeRegressor
-        self.X, self.targets_nL, self.seed, self.subsets = X, targets_nL, seed, subsets
+        self.X, self.targets_nL, self.seed, self.subsets, self.row_n = X, targets_nL, seed, subsets, row_n
 
     def tree(self, number: int, pulse: Pulse) -> _Grown:
         random, rows = np.random.default_rng([self.seed, number]), self.subsets[number % len(self.subsets)]
         n, n_labels = self.targets_nL.shape
         rows = np.sort(random.permutation(rows)[: max(1, (n + 1) // 2)])
+        if self.row_n is not None:
+            # Not sample weights of scikit-learn, whose checks would touch the warning filters of all threads.
+            times = np.floor(self.row_n[rows] + random.random(len(rows))).astype(np.int64)
+            rows = np.repeat(rows, times) if times.any() else rows[[int(self.row_n[rows].argmax())]]
         targets = self.targets_nL[rows]
         if n_labels > LABEL_PROJECTIONS:
             targets = targets @ random.normal(scale=LABEL_PROJECTIONS**-0.5, size=(n_labels, LABEL_PROJECTIONS))

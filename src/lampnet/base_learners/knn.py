@@ -11,6 +11,7 @@ from scipy.sparse.linalg import norm
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers
+from lampnet.data.weights import Weights, rows_of
 
 NEIGHBOURS = 60
 FEW_ROWS = 4 * NEIGHBOURS
@@ -26,6 +27,8 @@ class KNNLearner:
         self.X: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self.prior = np.zeros(0, dtype=np.float32)
+        #: what each reference row counts, float32 (n,); None where all count the same
+        self.row_weight: np.ndarray | None = None
         self._X_T: Any = None
 
     def fit(
@@ -35,9 +38,10 @@ class KNNLearner:
         seed: int,
         fold_n: np.ndarray | None = None,
         context: FitContext = QUIET,
+        weights: Weights | None = None,
     ) -> np.ndarray:
         rows = _unit_rows(X)
-        chosen = self._store(X, Y_nL, seed)
+        chosen = self._store(X, Y_nL, seed, weights)
         if context.budget_seconds is not None:
             # What one block takes says how many reference rows the others can be compared with.
             began = context.clock()
@@ -46,7 +50,7 @@ class KNNLearner:
             affordable = max(FEW_ROWS, int(len(chosen) * context.budget_seconds / max(seconds, 1e-9)))
             if affordable < len(chosen):
                 context.log(f"knn: {affordable} reference rows instead of {len(chosen)}, to keep the time budget")
-                chosen = self._store(X, Y_nL, seed, affordable)
+                chosen = self._store(X, Y_nL, seed, weights, affordable)
         if fold_n is None:
             # Leave-one-out, unless nearly all rows are neighbours of each other: then the others' mean is the
             # row's own labels inverted, and whole folds are left out instead.
@@ -54,14 +58,24 @@ class KNNLearner:
             fold_n = np.arange(n) if n >= FEW_ROWS else fold_numbers(n, min(FOLDS, max(2, n // 10)), seed)
         return self._logits(rows, (fold_n, fold_n[chosen]), context.progress)
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
-        self._store(X, Y_nL, seed)
+    def refit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        progress: OnProgress = no_progress,
+        weights: Weights | None = None,
+    ) -> None:
+        self._store(X, Y_nL, seed, weights)
 
-    def _store(self, X: Features, Y_nL: np.ndarray, seed: int, most: int = REFERENCE_ROWS) -> np.ndarray:
+    def _store(
+        self, X: Features, Y_nL: np.ndarray, seed: int, weights: Weights | None, most: int = REFERENCE_ROWS
+    ) -> np.ndarray:
         """Keep a sample of the rows as reference; return their indices."""
-        self.prior = label_priors(Y_nL)
+        self.prior = label_priors(Y_nL, row_n=rows_of(weights))
         chosen = np.sort(np.random.default_rng(seed).permutation(len(Y_nL))[:most])
         self.X, self._X_T = _unit_rows(X[chosen]), None
+        self.row_weight = None if weights is None else weights.row_n[chosen].astype(np.float32)
         # An unknown label counts as its prior, so it votes neither for nor against.
         Y = Y_nL[chosen]
         self.Y = np.where(np.isnan(Y), self.prior, Y).astype(np.float32)
@@ -91,6 +105,8 @@ class KNNLearner:
             nearest = np.argpartition(-cosine, k - 1, axis=1)[:, :k]
             weight = np.maximum(np.take_along_axis(cosine, nearest, axis=1), 0) ** SIMILARITY_POWER
             weight /= np.maximum(weight.max(axis=1, keepdims=True), 1e-12)
+            if self.row_weight is not None:
+                weight *= self.row_weight[nearest]
             starts = np.arange(0, weight.size + 1, k)
             votes = _dense(sparse.csr_matrix((weight.ravel(), nearest.ravel(), starts), shape=cosine.shape) @ self.Y)
             # One vote for the prior keeps the logits finite.
@@ -104,10 +120,11 @@ class KNNLearner:
         return self._X_T
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {"prior": self.prior, **_matrix_arrays("X", self.X), **_matrix_arrays("Y", self.Y)}
+        own = {} if self.row_weight is None else {"row_weight": self.row_weight}
+        return {"prior": self.prior, **own, **_matrix_arrays("X", self.X), **_matrix_arrays("Y", self.Y)}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.prior = arrays["prior"]
+        self.prior, self.row_weight = arrays["prior"], arrays.get("row_weight")
         self.X, self.Y, self._X_T = _matrix_from("X", arrays), _matrix_from("Y", arrays), None
 
 

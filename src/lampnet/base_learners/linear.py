@@ -12,6 +12,7 @@ from lampnet.base_learners.newton import Loss, Matrix, Stopping, fit_linear
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers, parts_of
+from lampnet.data.weights import Weights, rows_of, taken
 from lampnet.runtime.side_by_side import Pulse, side_by_side
 
 #: (loss, C) to choose from; the solutions of one loss lie on a path, so each is a warm start for the next
@@ -52,18 +53,20 @@ class LinearLearner:
         seed: int,
         fold_n: np.ndarray | None = None,
         context: FitContext = QUIET,
+        weights: Weights | None = None,
     ) -> np.ndarray:
         if fold_n is None:
             fold_n = fold_numbers(len(Y_nL), FOLDS if len(Y_nL) <= MANY_ROWS else FOLDS_FOR_MANY_ROWS, seed)
         time, progress = _Time(context), context.progress
         choosing = part_of(progress, 0.0, CHOOSING)
-        tried, (self.loss, self.C) = _best_choice(X, Y_nL, fold_n == 0, seed, choosing, time)
+        tried, (self.loss, self.C) = _best_choice(X, Y_nL, fold_n == 0, seed, choosing, time, weights)
         if tried < len(CHOICES):
             context.log(f"linear: {tried} of {len(CHOICES)} settings tried, to keep the time budget")
 
         def solve(rows: np.ndarray, start: Solution | None, stopping: Stopping, pulse: Pulse) -> Solution:
             matrix = Matrix(X if len(rows) == len(Y_nL) else X[rows])
-            return fit_linear(matrix, Y_nL[rows], self.C, self.loss, start, stopping, lambda share: pulse())
+            own = rows_of(taken(weights, rows))
+            return fit_linear(matrix, Y_nL[rows], self.C, self.loss, start, stopping, lambda share: pulse(), own)
 
         # Each fold starts from a solution that never saw it: that of the other half of the folds. So a few steps
         # suffice, and nothing of the fold's own labels is in its logits.
@@ -77,7 +80,8 @@ class LinearLearner:
         )
         stopping = time.stopping(Stopping(), CHOOSING + HALVES + ALL_ROWS)
         report = _reporting(progress, CHOOSING + HALVES, CHOOSING + HALVES + ALL_ROWS, "fitting on all rows")
-        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.C, self.loss, None, stopping, report)
+        row_n = rows_of(weights)
+        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.C, self.loss, None, stopping, report, row_n)
 
         folds = parts_of(fold_n)
         if len(folds) > 2 and time.is_up():
@@ -87,11 +91,14 @@ class LinearLearner:
             solutions = [second, first]
         else:
             stopping = time.stopping(FOLD_STEPS, 1.0, -(-len(folds) // 2))
-            few = [np.nansum(Y_nL[half], axis=0) < FEW_POSITIVES for half in halves]
+            few = [_positives(Y_nL[half], taken(weights, half)) < FEW_POSITIVES for half in halves]
             starts = [(first, few[1]) if in_second_half_n[own[0]] else (second, few[0]) for _, own in folds]
             solutions = side_by_side(
                 lambda number, pulse: solve(
-                    folds[number][0], _start(*starts[number], Y_nL[folds[number][0]]), stopping, pulse
+                    folds[number][0],
+                    _start(*starts[number], Y_nL[folds[number][0]], taken(weights, folds[number][0])),
+                    stopping,
+                    pulse,
                 ),
                 range(len(folds)),
                 _reporting(progress, CHOOSING + HALVES + ALL_ROWS, 1.0, f"{len(folds)} folds"),
@@ -102,10 +109,19 @@ class LinearLearner:
             logits[np.ix_(own, ~_has_both(Y_nL[rest]))] = np.nan
         return _neutral_where_missing(logits, self.logits(X).mean(axis=0))
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
+    def refit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        progress: OnProgress = no_progress,
+        weights: Weights | None = None,
+    ) -> None:
         start = (self.weights, self.intercepts)
         report = _reporting(progress, 0.0, 1.0, "fitting again")
-        self.weights, self.intercepts = fit_linear(Matrix(X), Y_nL, self.C, self.loss, start, report=report)
+        self.weights, self.intercepts = fit_linear(
+            Matrix(X), Y_nL, self.C, self.loss, start, report=report, row_n=rows_of(weights)
+        )
 
     def logits(self, X: Features) -> np.ndarray:
         return _bounded(X @ self.weights + self.intercepts)
@@ -145,9 +161,14 @@ def _neutral_where_missing(logits_nL: np.ndarray, otherwise_L: np.ndarray) -> np
     return np.where(missing, mean_L.astype(np.float32), logits_nL)
 
 
-def _start(near: Solution, few_L: np.ndarray, Y_nL: np.ndarray) -> Solution:
+def _positives(Y_nL: np.ndarray, weights: Weights | None) -> np.ndarray:
+    """How many rows have each label, (L,)."""
+    return np.asarray(np.nansum(Y_nL if weights is None else weights.row_n[:, None] * Y_nL, axis=0))
+
+
+def _start(near: Solution, few_L: np.ndarray, Y_nL: np.ndarray, weights: Weights | None) -> Solution:
     """A solution of other rows to start from; zero weights for labels of which these rows had too few positives."""
-    prior = logit(label_priors(Y_nL)).astype(np.float32)
+    prior = logit(label_priors(Y_nL, row_n=rows_of(weights))).astype(np.float32)
     return np.where(few_L, np.float32(0), near[0]), np.where(few_L, prior, near[1])
 
 
@@ -173,7 +194,13 @@ class _Time:
 
 
 def _best_choice(
-    X: Features, Y_nL: np.ndarray, held_out_n: np.ndarray, seed: int, progress: OnProgress, time: _Time
+    X: Features,
+    Y_nL: np.ndarray,
+    held_out_n: np.ndarray,
+    seed: int,
+    progress: OnProgress,
+    time: _Time,
+    weights: Weights | None,
 ) -> tuple[int, tuple[Loss, float]]:
     """How many choices were tried, and the one with the best average precision on held-out rows, for some labels."""
     random = np.random.default_rng(seed)
@@ -184,6 +211,9 @@ def _best_choice(
     held_out = np.flatnonzero(held_out_n)[:CHOICE_ROWS]
     X_fit, Y_fit = Matrix(X[rows]), Y_nL[np.ix_(rows, labels)]
     X_held_out, Y_held_out = X[held_out], Y_nL[np.ix_(held_out, labels)]
+    row_n, counts = rows_of(taken(weights, rows)), None
+    if weights is not None:
+        counts = weights.take(held_out).row_n[:, None] * weights.entry_L[labels]
 
     def path(loss: Loss, pulse: Pulse) -> dict[tuple[Loss, float], float]:
         scores: dict[tuple[Loss, float], float] = {}
@@ -192,8 +222,8 @@ def _best_choice(
             if scores and time.is_up(CHOOSING):
                 break
             stopping = time.stopping(CHOICE_STEPS, CHOOSING)
-            start = fit_linear(X_fit, Y_fit, C, loss, start, stopping, lambda share: pulse())
-            scores[loss, C] = _average_precision(X_held_out @ start[0] + start[1], Y_held_out)
+            start = fit_linear(X_fit, Y_fit, C, loss, start, stopping, lambda share: pulse(), row_n)
+            scores[loss, C] = _average_precision(X_held_out @ start[0] + start[1], Y_held_out, counts)
         return scores
 
     losses: tuple[Loss, ...] = ("squared_hinge", "logistic")
@@ -209,13 +239,14 @@ def _reporting(progress: OnProgress, first: float, last: float, doing: str) -> C
     return lambda share: part(share, doing)
 
 
-def _average_precision(scores: np.ndarray, Y: np.ndarray) -> float:
-    """Of all known (row, label) pairs ranked together."""
+def _average_precision(scores: np.ndarray, Y: np.ndarray, counts: np.ndarray | None) -> float:
+    """Of all known (row, label) pairs ranked together; `counts` say what each counts."""
     known = ~np.isnan(Y)
     order = np.argsort(-scores[known], kind="stable")
     hits = Y[known][order] > 0
-    precision = np.cumsum(hits) / np.arange(1, len(hits) + 1)
-    return float(precision[hits].mean()) if hits.any() else 0.0
+    own = np.ones(len(hits)) if counts is None else counts[known][order]
+    precision = np.cumsum(hits * own) / np.cumsum(own)
+    return float(np.average(precision[hits], weights=own[hits])) if hits.any() else 0.0
 
 
 def _bounded(logits: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 Newton's method with conjugate gradients. The labels' vectors lie side by side, so each product with the data
 matrix serves all labels; solvers that take one label at a time are several times slower. For each label we minimise
 
-    sum_n known_n * loss(w.x_n + b, y_n) + |w|^2 / (2 C)
+    sum_n weight_n * known_n * loss(w.x_n + b, y_n) + |w|^2 / (2 C)
 
 The intercept is not penalised. The loss is the binary cross-entropy ("logistic") or the squared hinge
 ("squared_hinge", a linear support vector machine). With enough steps the objective is that of scikit-learn's solvers
@@ -75,9 +75,11 @@ def fit_linear(
     start: tuple[np.ndarray, np.ndarray] | None = None,
     stopping: Stopping = Stopping(),  # noqa: B008 (frozen)
     report: Callable[[float], None] = lambda share: None,
+    row_n: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (F, L) and intercepts (L,) of all labels; NaN in Y leaves that row out for that label.
 
+    `row_n` (n,) says what each row counts: a weight of two is the row twice.
     `report` is called with the share of the labels that are solved; an exception that it raises ends the fit.
 
     >>> X = Matrix(np.array([[-1.0], [1.0]], dtype=np.float32))
@@ -85,7 +87,8 @@ def fit_linear(
     >>> bool(W[0, 0] > 0.5) and bool(abs(b[0]) < 1e-3)
     True
     """
-    by_frequency = np.argsort(np.nan_to_num(Y_nL).sum(axis=0), kind="stable")
+    positives = np.nan_to_num(Y_nL).sum(axis=0) if row_n is None else row_n @ np.nan_to_num(Y_nL)
+    by_frequency = np.argsort(positives, kind="stable")
     groups = np.array_split(by_frequency, -(-len(by_frequency) // LABELS_AT_ONCE))
     began = stopping.clock()
 
@@ -94,7 +97,7 @@ def fit_linear(
         begin = None if start is None else (start[0][:, some], start[1][some])
         # The groups share the time: what one does not use, the next ones have.
         limit = None if stopping.seconds is None else began + stopping.seconds * (number + 1) / len(groups)
-        return _Problem(X, Y_nL[:, some], C, loss, pulse).solve(begin, stopping, limit)
+        return _Problem(X, Y_nL[:, some], C, loss, pulse, row_n).solve(begin, stopping, limit)
 
     W = np.empty((X.shape[1], Y_nL.shape[1]), dtype=np.float32)
     b = np.empty(Y_nL.shape[1], dtype=np.float32)
@@ -106,12 +109,24 @@ def fit_linear(
 class _Problem:
     """The objectives of some labels, which are minimised together."""
 
-    def __init__(self, X: Matrix, Y_nL: np.ndarray, C: float, loss: Loss, pulse: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        Y_nL: np.ndarray,
+        C: float,
+        loss: Loss,
+        pulse: Callable[[], None],
+        row_n: np.ndarray | None = None,
+    ) -> None:
         self.X, self.C, self.loss, self.pulse = X, C, loss, pulse
         known = ~np.isnan(Y_nL)
-        self.known = None if known.all() else torch.from_numpy(known.astype(np.float32))
+        #: what each entry counts, (n, L) or (n, 1); None where all count 1
+        self.counts = None if known.all() else torch.from_numpy(known.astype(np.float32))
+        if row_n is not None:
+            rows = torch.from_numpy(row_n.astype(np.float32))[:, None]
+            self.counts = rows if self.counts is None else self.counts * rows
         self.Y = torch.from_numpy(np.nan_to_num(Y_nL).astype(np.float32))
-        self.priors = torch.from_numpy(label_priors(Y_nL))
+        self.priors = torch.from_numpy(label_priors(Y_nL, row_n=row_n))
 
     def solve(
         self, start: tuple[np.ndarray, np.ndarray] | None, stopping: Stopping, limit: float | None
@@ -164,8 +179,8 @@ class _Problem:
             rows = torch.nn.functional.softplus(logits).addcmul_(self.Y, logits, value=-1)
         else:
             rows = (1 - (2 * self.Y - 1) * logits).clamp_(min=0).square_()
-        if self.known is not None:
-            rows *= self.known
+        if self.counts is not None:
+            rows *= self.counts
         return rows.sum(0) + _squares(W) / (2 * self.C)
 
     def derivatives(self, logits: Tensor) -> tuple[Tensor, Tensor]:
@@ -177,9 +192,9 @@ class _Problem:
             sign = 2 * self.Y - 1
             margin = (1 - sign * logits).clamp_(min=0)
             slope, curvature = sign.mul_(margin).mul_(-2), (margin > 0).float().mul_(2)
-        if self.known is not None:
-            slope *= self.known
-            curvature *= self.known
+        if self.counts is not None:
+            slope *= self.counts
+            curvature *= self.counts
         return slope, curvature
 
     def newton_step(self, curvature: Tensor, grad_W: Tensor, grad_b: Tensor, steps: int) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lampnet.data.weights import Weights
+
 Features = Any  # CSR or dense (n, F)
 FOLDS = 8
 
@@ -54,14 +56,23 @@ class BaseLearner(Protocol):
         seed: int,
         fold_n: np.ndarray | None = None,
         context: FitContext = QUIET,
+        weights: Weights | None = None,
     ) -> np.ndarray:
         """Fit on all rows; return out-of-fold logits (n, L).
 
         Rows with the same `fold_n` (n,) do not influence each other's logits. Without `fold_n`, each learner leaves a
         row out in its own way: random folds, leave-one-out, or trees whose bootstrap sample lacks the row.
+        `weights` say what rows and labels count.
         """
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
+    def refit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        progress: OnProgress = no_progress,
+        weights: Weights | None = None,
+    ) -> None:
         """Fit again, on more rows, with the hyperparameters that `fit` chose."""
 
     def logits(self, X: Features) -> np.ndarray:

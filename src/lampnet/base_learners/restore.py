@@ -54,6 +54,9 @@ def _check(learner: BaseLearner, n_labels: int) -> None:
         _require_floats("knn.prior", learner.prior, (n_labels,))
         _require_floats("knn.X", learner.X, (None, None))
         _require_floats("knn.Y", learner.Y, (learner.X.shape[0], n_labels))
+        if learner.row_weight is not None:
+            _require_floats("knn.row_weight", learner.row_weight, (learner.X.shape[0],))
+            _require(bool((learner.row_weight > 0).all()), "knn.row_weight must be positive")
     elif isinstance(learner, ForestLearner):
         _check_forest(learner, n_labels)
 

@@ -24,6 +24,7 @@ from lampnet.base_learners.stacking_weights import (
     cross_fit_weights,
     fit_weights,
 )
+from lampnet.data.weights import Weights
 from lampnet.errors import ModelFolderError
 
 
@@ -67,11 +68,13 @@ class Stack:
         context: FitContext = QUIET,
         on_fitted: OnFitted | None = None,
         fitted: Mapping[str, FittedLearner] = MappingProxyType({}),
+        weights: Weights | None = None,
     ) -> np.ndarray:
         """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K). All learners weigh the same.
 
         on_fitted  called after each learner with its name, the learner and its out-of-fold logits (n, L), not scaled
         fitted     what an earlier fit on the same rows handed to `on_fitted`: these learners are not fitted again
+        weights    what rows and labels count
         """
         columns: list[np.ndarray] = []
         began = context.clock()
@@ -84,7 +87,7 @@ class Stack:
             if budget is not None:  # what is left, shared by the learners that are left
                 budget = max(0.0, budget - (context.clock() - began)) / (len(self.names) - number)
             own = replace(context, progress=self._part(context.progress, number), budget_seconds=budget)
-            columns.append(learner.fit(X, Y_nL, seed, fold_n, own))
+            columns.append(learner.fit(X, Y_nL, seed, fold_n, own, weights))
             if on_fitted is not None:
                 on_fitted(name, learner, columns[-1])
         logits = np.stack(columns, axis=-1)
@@ -93,23 +96,33 @@ class Stack:
         self.weights = StackingWeights.equal(Y_nL.shape[1], len(self.names))
         return self._scaled(logits)
 
-    def fit_weights(self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray) -> CrossFittedWeights:
+    def fit_weights(
+        self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+    ) -> CrossFittedWeights:
         """Fit the stacking weights on out-of-fold logits, and for each fold on the others."""
-        fitted = cross_fit_weights(base_logits_nLK, Y_nL, fold_n)
+        fitted = cross_fit_weights(base_logits_nLK, Y_nL, fold_n, weights)
         self.weights = fitted.weights
         return fitted
 
     def choose_and_fit_weights(
-        self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray
+        self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
     ) -> StackingWeights:
         """Fit the stacking weights on out-of-fold logits, where other rows are held out to score them."""
-        self.weights = fit_weights(base_logits_nLK, Y_nL, choose_pull(base_logits_nLK, Y_nL, fold_n))
+        pull = choose_pull(base_logits_nLK, Y_nL, fold_n, weights)
+        self.weights = fit_weights(base_logits_nLK, Y_nL, pull, weights=weights)
         return self.weights
 
-    def refit(self, X: Features, Y_nL: np.ndarray, seed: int, progress: OnProgress = no_progress) -> None:
+    def refit(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        seed: int,
+        progress: OnProgress = no_progress,
+        weights: Weights | None = None,
+    ) -> None:
         """Fit again on more rows, once every choice is made; the scale stays the one the network was trained with."""
         for number, learner in enumerate(self.learners):
-            learner.refit(X, Y_nL, seed, self._part(progress, number))
+            learner.refit(X, Y_nL, seed, self._part(progress, number), weights)
 
     def _part(self, progress: OnProgress, number: int) -> OnProgress:
         """The progress of one learner, which is named."""

@@ -3,6 +3,7 @@
 A label's stacked logit is `sum_k a_ik g_ik + b_i`. The weights are a logistic regression on out-of-fold logits g
 (n, L, K): first weights a_k shared by all labels with one bias per label, then, where held-out rows say that it
 helps, weights per label that are pulled towards the shared ones. NaN in Y is an unknown label and does not count.
+`Weights` say what rows and labels count; a label's own weights depend on the rows' only.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from scipy.special import expit, logit
 
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import parts_of
+from lampnet.data.weights import Weights, rows_of, taken
 from lampnet.runtime.side_by_side import Pulse, side_by_side
 
 #: how strongly a label's own weights are pulled towards the shared ones; infinity keeps to the shared ones
@@ -64,7 +66,9 @@ class CrossFittedWeights:
     pull: float
 
 
-def cross_fit_weights(base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray) -> CrossFittedWeights:
+def cross_fit_weights(
+    base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+) -> CrossFittedWeights:
     """Choose between shared weights and weights per label, and fit them on all rows and on all folds but each one.
 
     >>> random = np.random.default_rng(0)
@@ -74,31 +78,34 @@ def cross_fit_weights(base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.
     >>> len(fitted.folds), bool((fitted.weights.weights_LK[:, 0] > 1).all())
     (5, True)
     """
-    pull = choose_pull(base_logits_nLK, Y_nL, fold_n)
-    whole = fit_weights(base_logits_nLK, Y_nL, pull)
+    pull = choose_pull(base_logits_nLK, Y_nL, fold_n, weights)
+    whole = fit_weights(base_logits_nLK, Y_nL, pull, weights=weights)
     folds = side_by_side(
-        lambda rest, pulse: fit_weights(base_logits_nLK[rest], Y_nL[rest], pull, whole),
+        lambda rest, pulse: fit_weights(base_logits_nLK[rest], Y_nL[rest], pull, whole, taken(weights, rest)),
         [rest for rest, _ in parts_of(fold_n)],
         lambda share: None,
     )
     return CrossFittedWeights(whole, folds, pull)
 
 
-def choose_pull(base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray) -> float:
+def choose_pull(
+    base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+) -> float:
     """The pull with the least log-loss on held-out folds, for a sample of the rows."""
     rows = _sample(len(Y_nL), Y_nL.shape[1], CHOICE_ENTRIES)
-    g, Y, fold_n = base_logits_nLK[rows], Y_nL[rows], fold_n[rows]
-    known = ~np.isnan(Y)
+    g, Y, fold_n, counted = base_logits_nLK[rows], Y_nL[rows], fold_n[rows], taken(weights, rows)
+    counts = _counts(Y, counted)
 
     def held_out_losses(part: tuple[np.ndarray, np.ndarray], pulse: Pulse) -> np.ndarray:
         rest, own = part
         losses = np.zeros(len(PULLS))
         if not len(rest) or not len(own):
             return losses
-        shared = weights = fit_shared(g[rest], Y[rest])
+        of_rest = taken(counted, rest)
+        shared = fitted = fit_shared(g[rest], Y[rest], weights=of_rest)
         for number, pull in enumerate(PULLS):  # each solution is near the one of a stronger pull
-            weights = shared if np.isinf(pull) else _per_label(g[rest], Y[rest], pull, shared, weights)
-            losses[number] = _log_loss(weights.stacked(g[own]), Y[own], known[own])
+            fitted = shared if np.isinf(pull) else _per_label(g[rest], Y[rest], pull, shared, fitted, of_rest)
+            losses[number] = _log_loss(fitted.stacked(g[own]), Y[own], counts[own])
         return losses
 
     parts = parts_of(fold_n)[: None if Y.size <= FEW_ENTRIES else CHOICE_FOLDS]
@@ -106,36 +113,45 @@ def choose_pull(base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarra
 
 
 def fit_weights(
-    base_logits_nLK: np.ndarray, Y_nL: np.ndarray, pull: float = np.inf, start: StackingWeights | None = None
+    base_logits_nLK: np.ndarray,
+    Y_nL: np.ndarray,
+    pull: float = np.inf,
+    start: StackingWeights | None = None,
+    weights: Weights | None = None,
 ) -> StackingWeights:
     """Shared weights where the pull is infinite, else weights per label."""
     rows = _sample(len(Y_nL), Y_nL.shape[1], FIT_ENTRIES)
     if len(rows) < len(Y_nL):
-        base_logits_nLK, Y_nL = base_logits_nLK[rows], Y_nL[rows]
-    shared = fit_shared(base_logits_nLK, Y_nL, start)
-    return shared if np.isinf(pull) else _per_label(base_logits_nLK, Y_nL, pull, shared, start or shared)
+        base_logits_nLK, Y_nL, weights = base_logits_nLK[rows], Y_nL[rows], taken(weights, rows)
+    shared = fit_shared(base_logits_nLK, Y_nL, start, weights)
+    return shared if np.isinf(pull) else _per_label(base_logits_nLK, Y_nL, pull, shared, start or shared, weights)
 
 
-def fit_shared(base_logits_nLK: np.ndarray, Y_nL: np.ndarray, start: StackingWeights | None = None) -> StackingWeights:
+def fit_shared(
+    base_logits_nLK: np.ndarray,
+    Y_nL: np.ndarray,
+    start: StackingWeights | None = None,
+    weights: Weights | None = None,
+) -> StackingWeights:
     """One weight per base learner, one bias per label: Newton's method with the biases eliminated.
 
     Weights are not negative: a learner that ranks a small sample the wrong way round is left out.
     """
     L, K = base_logits_nLK.shape[1:]
     g = [np.ascontiguousarray(base_logits_nLK[..., k], dtype=np.float32) for k in range(K)]
-    y, known, prior = _targets(Y_nL)
+    y, counts, prior = _targets(Y_nL, weights)
     a = np.full(K, 1.0 / K) if start is None else start.weights_LK.mean(axis=0).astype(np.float64)
     b = prior.copy() if start is None else start.bias_L.astype(np.float64)
 
     def objective(a: np.ndarray, b: np.ndarray) -> float:
         z = _stacked(g, a, b)
         own = SHARED_PULL * ((a - 1 / K) ** 2).sum() + BIAS_PULL * ((b - prior) ** 2).sum()
-        return _log_loss(z, y, known) + 0.5 * float(own)
+        return _log_loss(z, y, counts) + 0.5 * float(own)
 
     value = objective(a, b)
     for _ in range(NEWTON_STEPS):
         p = expit(_stacked(g, a, b))
-        slope, curvature = (p - y) * known, p * (1 - p) * known
+        slope, curvature = (p - y) * counts, p * (1 - p) * counts
         slope_a = np.array([float((slope * g_k).sum(dtype=np.float64)) for g_k in g]) + SHARED_PULL * (a - 1 / K)
         slope_b = slope.sum(axis=0, dtype=np.float64) + BIAS_PULL * (b - prior)
         curved = [curvature * g_k for g_k in g]
@@ -156,32 +172,39 @@ def fit_shared(base_logits_nLK: np.ndarray, Y_nL: np.ndarray, start: StackingWei
     if (a < 0).any():
         kept = np.flatnonzero(a > 0) if (a > 0).any() else np.array([int(np.argmax(a))])
         if len(kept) < K:
-            fewer = fit_shared(base_logits_nLK[..., kept], Y_nL)
+            fewer = fit_shared(base_logits_nLK[..., kept], Y_nL, weights=weights)
             a = np.zeros(K)
             a[kept], b = fewer.weights_LK[0], fewer.bias_L
     return StackingWeights(np.tile(a, (L, 1)).astype(np.float32), b.astype(np.float32))
 
 
 def _per_label(
-    base_logits_nLK: np.ndarray, Y_nL: np.ndarray, pull: float, shared: StackingWeights, start: StackingWeights
+    base_logits_nLK: np.ndarray,
+    Y_nL: np.ndarray,
+    pull: float,
+    shared: StackingWeights,
+    start: StackingWeights,
+    weights: Weights | None,
 ) -> StackingWeights:
     """Each label's own weights and bias, pulled towards the shared ones: one small Newton problem per label."""
     L, K = base_logits_nLK.shape[1:]
     g = [np.ascontiguousarray(base_logits_nLK[..., k], dtype=np.float32) for k in range(K)]
-    y, known, _ = _targets(Y_nL)
+    y, counts, _ = _targets(Y_nL, None)
+    if weights is not None:  # labels are fitted apart, so only the rows' weights count
+        counts = weights.by_row(counts)
     centre, theta = (np.column_stack([s.weights_LK, s.bias_L]).astype(np.float64) for s in (shared, start))  # (L, K+1)
     strength = np.append(np.full(K, pull), BIAS_PULL)
 
     def objective(theta: np.ndarray) -> np.ndarray:
         z = _stacked(g, theta[:, :K].T, theta[:, K])
-        rows = (_softplus(z) - y * z) * known
+        rows = (_softplus(z) - y * z) * counts
         pulled = 0.5 * (strength * (theta - centre) ** 2).sum(axis=1)
         return np.asarray(rows.sum(axis=0, dtype=np.float64) + pulled)
 
     value = objective(theta)
     for _ in range(NEWTON_STEPS):
         p = expit(_stacked(g, theta[:, :K].T, theta[:, K]))
-        slope, curvature = (p - y) * known, p * (1 - p) * known
+        slope, curvature = (p - y) * counts, p * (1 - p) * counts
         inputs: list[np.ndarray | float] = [*g, 1.0]
         gradient = np.stack([(slope * x).sum(axis=0, dtype=np.float64) for x in inputs], axis=1)
         gradient += strength * (theta - centre)
@@ -206,10 +229,16 @@ def _per_label(
     return StackingWeights(theta[:, :K].astype(np.float32), theta[:, K].astype(np.float32))
 
 
-def _targets(Y_nL: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """1 or 0, whether known, and the logit of each label's prior."""
+def _targets(Y_nL: np.ndarray, weights: Weights | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """1 or 0, what each entry counts, and the logit of each label's prior."""
+    prior = np.asarray(logit(label_priors(Y_nL, np.float64, rows_of(weights))))
+    return np.nan_to_num(Y_nL).astype(np.float32), _counts(Y_nL, weights), prior
+
+
+def _counts(Y_nL: np.ndarray, weights: Weights | None) -> np.ndarray:
+    """What each entry counts, (n, L): nothing where it is unknown."""
     known = ~np.isnan(Y_nL)
-    return np.nan_to_num(Y_nL).astype(np.float32), known, np.asarray(logit(label_priors(Y_nL, np.float64)))
+    return known if weights is None else weights.entries(known)
 
 
 def _stacked(g: list[np.ndarray], a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -226,9 +255,9 @@ def _softplus(z: np.ndarray) -> np.ndarray:
     return np.asarray(torch.nn.functional.softplus(torch.from_numpy(z)).numpy())
 
 
-def _log_loss(z: np.ndarray, y: np.ndarray, known: np.ndarray) -> float:
+def _log_loss(z: np.ndarray, y: np.ndarray, counts: np.ndarray) -> float:
     y = np.nan_to_num(y)
-    return float(((_softplus(z) - y * z) * known).sum(dtype=np.float64))
+    return float(((_softplus(z) - y * z) * counts).sum(dtype=np.float64))
 
 
 def _sample(n: int, L: int, entries: int) -> np.ndarray:

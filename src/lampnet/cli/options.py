@@ -54,6 +54,10 @@ TimeColumn = Annotated[
     str | None,
     typer.Option("--time-column", metavar="NAME", help="Tables: the time of a row; what is held out is later."),
 ]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option("--weight-column", metavar="NAME", help="Tables and JSON lines: what a row counts, at least 0."),
+]
 OnBadRow = Annotated[
     str, typer.Option("--on-bad-row", metavar="error|skip", help="What to do with a row that cannot be read.")
 ]
@@ -142,6 +146,7 @@ def source_of(
     known_column: str | None = None,
     group_column: str | None = None,
     time_column: str | None = None,
+    weight_column: str | None = None,
 ) -> Source:
     """The data that these options name."""
     from lampnet.readers.sources import DEFAULT, Source
@@ -156,7 +161,8 @@ def source_of(
         roles["text"] = text_column
     if label_columns is not None:
         roles["labels"] = label_columns
-    for role, name in (("known", known_column), ("group", group_column), ("time", time_column)):
+    by_row = {"known": known_column, "group": group_column, "time": time_column, "weight": weight_column}
+    for role, name in by_row.items():
         if name is not None:
             roles[role] = name
     return Source(data=data or DEFAULT, root=root, labels=labels, columns=roles, on_bad_row=on_bad_row)

@@ -53,6 +53,15 @@ def command(
     encoding: options.Encoding = None,
     group_column: options.GroupColumn = None,
     time_column: options.TimeColumn = None,
+    weight_column: options.WeightColumn = None,
+    label_weight: Annotated[
+        str | None,
+        typer.Option(
+            "--label-weight",
+            metavar="balanced|FILE|NAME=WEIGHT,...",
+            help="What labels count beside each other; balanced: the same, however many rows have them.",
+        ),
+    ] = None,
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing while training.")] = False,
@@ -72,17 +81,27 @@ def command(
     given = {"training.epochs": epochs, "training.seed": seed}
     changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
-    anything = bool(changes or data or label_graph or preset != "fast")
+    anything = bool(changes or data or label_graph or label_weight or preset != "fast")
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
     columns = [*(columns or []), *([] if encoding is None else [f"encoding={encoding}"])]
     asked = Run(
         source=options.source_of(
-            data, data_root, labels, columns, text_column, label_columns, on_bad_row, None, group_column, time_column
+            data,
+            data_root,
+            labels,
+            columns,
+            text_column,
+            label_columns,
+            on_bad_row,
+            group_column=group_column,
+            time_column=time_column,
+            weight_column=weight_column,
         ),
         config=config,
         label_graph=label_graph or config.label_graph,
+        label_weight=label_weight,
     )
     how = Resume(any_run=not anything, keep_budget=keep_budget) if resume else None
     return _train(asked, out, how, overwrite, quiet)

@@ -28,7 +28,7 @@ from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.errors import DataError
 
 #: what a data set has one of for each row, where it has it at all
-BY_ROW = ("ids", "groups", "times", "row_edges", "known")
+BY_ROW = ("ids", "groups", "times", "weights", "row_edges", "known")
 KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image", "parts")
 
 
@@ -72,6 +72,7 @@ class Dataset:
     feature_names: tuple[str, ...] | None = None  # wordset and vector: the F names, where known
     ids: tuple[str, ...] | None = None  # a name for each row, where the file has one
     times: tuple[Any, ...] | None = None  # a time for each row, where rows are to be split by it
+    weights: tuple[float, ...] | None = None  # what each row counts when it is learned from; None: all the same
     groups: tuple[str, ...] | None = None  # a split key for each row (DNA: the chromosome), where there is one
     row_edges: Sequence[np.ndarray] | None = None  # a known feature graph: n int arrays (E, 2) of node pairs
     known: Sequence[Any] | None = None  # labels known before predicting: n dicts {label: bool}, lists of labels or None

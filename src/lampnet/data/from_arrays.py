@@ -236,16 +236,3 @@ def _numbers_in(cells: list[Any]) -> list[float] | None:
 def _word(cell: Any) -> str:
     """A cell as a category: 3.0 and 3 are the same."""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
-
-
-def row_weights(sample_weight: Any, n: int) -> np.ndarray:
-    """What each of n rows counts, float64 (n,); not negative, and not all 0."""
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("sample_weight must be numbers, one per row") from None
-    if weight.shape != (n,):
-        raise DataError(f"sample_weight has shape {weight.shape} for {n} rows; give one number per row")
-    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
-        raise DataError("sample_weight must be finite numbers of at least 0, some above it")
-    return weight

@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 
 
-def label_priors(Y_nL: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:
+def label_priors(
+    Y_nL: np.ndarray, dtype: type[np.floating[Any]] = np.float32, row_n: np.ndarray | None = None
+) -> np.ndarray:
     """The share of the known rows (not NaN) that have each label, (L,), never quite 0 or 1.
+
+    row_n  what each row counts; all the same by default
 
     >>> label_priors(np.array([[1, 0], [1, np.nan], [0, 0]])).tolist()
     [0.625, 0.1666666716337204]
     """
-    return smoothed_share(np.nan_to_num(Y_nL).sum(axis=0), (~np.isnan(Y_nL)).sum(axis=0), dtype)
+    known = ~np.isnan(Y_nL)
+    if row_n is None:
+        return smoothed_share(np.nan_to_num(Y_nL).sum(axis=0), known.sum(axis=0), dtype)
+    return smoothed_share(row_n @ np.nan_to_num(Y_nL), row_n @ known, dtype)
 
 
 def smoothed_share(positives: np.ndarray, known: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:

@@ -18,6 +18,7 @@ from scipy import sparse
 from lampnet.data.arrangement import grouped_folds, times_of
 from lampnet.data.dataset import Dataset
 from lampnet.data.stratify import stratified_folds, stratified_parts
+from lampnet.data.weights import row_weights
 from lampnet.errors import DataError
 
 #: the share of the labelled rows that is held out for validation where no validation rows were given
@@ -113,6 +114,13 @@ def _sharing(Y: sparse.csr_matrix, other: sparse.csr_matrix) -> float:
     return float((np.asarray(Y.multiply(other).sum(axis=1)) > 0).mean())
 
 
+def _that_count(rows: Dataset) -> Dataset:
+    if rows.weights is None:
+        return rows
+    weight = row_weights(rows.weights, len(rows))
+    return rows if (weight > 0).all() else rows.take(np.flatnonzero(weight))
+
+
 @dataclass(frozen=True, kw_only=True)
 class Splits:
     """The training rows and, where they exist, validation and test rows."""
@@ -159,6 +167,11 @@ class Splits:
             return np.flatnonzero(~first), np.flatnonzero(first)
         correlated = replace(self, valid=None).serially_correlated
         return held_out(n, held, seed, correlated, self.train.labels)
+
+    def that_count(self) -> Splits:
+        """Without the training and validation rows of weight 0, which count for nothing."""
+        valid = None if self.valid is None else _that_count(self.valid)
+        return replace(self, train=_that_count(self.train), valid=valid)
 
     def merged_back(self) -> Splits:
         """Sampled validation rows behind the training rows again; given ones stay."""

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import expit
 
 from lampnet.data.splits import parts_of
+from lampnet.data.weights import Weights, taken
 
 #: where the curve may bend; beyond the outermost it goes on straight
 KNOTS = np.array([-10.0, -6.0, -4.5, -3.0, -2.0, -1.0, 0.0, 1.0, 2.0, 3.0, 4.5, 8.0])
@@ -59,7 +60,7 @@ class Calibration:
 
 
 def cross_fit_calibration(
-    logits_nL: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray
+    logits_nL: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
 ) -> tuple[Calibration | None, np.ndarray]:
     """A calibration for new rows, and these rows' logits, each calibrated without the rows of its own fold.
 
@@ -67,33 +68,38 @@ def cross_fit_calibration(
 
     logits_nL  out-of-fold logits
     Y_nL       labels 1 and 0, NaN where unknown
+    weights    what rows and labels count
     """
-    pull = choose_pull(logits_nL, Y_nL, fold_n)
+    pull = choose_pull(logits_nL, Y_nL, fold_n, weights)
     if pull is None:
         return None, logits_nL
     held_out = np.empty_like(logits_nL)
     for rest, own in parts_of(fold_n):
-        held_out[own] = fit_calibration(logits_nL[rest], Y_nL[rest], pull).apply(logits_nL[own])
-    return fit_calibration(logits_nL, Y_nL, pull), held_out
+        fitted = fit_calibration(logits_nL[rest], Y_nL[rest], pull, taken(weights, rest))
+        held_out[own] = fitted.apply(logits_nL[own])
+    return fit_calibration(logits_nL, Y_nL, pull, weights), held_out
 
 
-def choose_pull(logits_nL: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray) -> float | None:
+def choose_pull(
+    logits_nL: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+) -> float | None:
     """The pull towards the shared curve that is best on held-out rows; None to leave the logits as they are.
 
     What bends more must have a lower log-loss by more than a standard error over the rows.
     """
     rows = _sample(Y_nL, CHOICE_ENTRIES)
-    logits, Y, fold_n = logits_nL[rows], Y_nL[rows], fold_n[rows]
+    logits, Y, fold_n, weights = logits_nL[rows], Y_nL[rows], fold_n[rows], taken(weights, rows)
     options: Sequence[float | None] = (None, *PULLS)
     losses = np.zeros((len(options), len(rows)))
     for rest, own in parts_of(fold_n):
         if not len(rest) or not len(own) or np.isnan(Y[rest]).all():
             return None
-        losses[0, own] = _row_losses(logits[own], Y[own])
-        curve = fit_calibration(logits[rest], Y[rest])
+        of_own, of_rest = taken(weights, own), taken(weights, rest)
+        losses[0, own] = _row_losses(logits[own], Y[own], of_own)
+        curve = fit_calibration(logits[rest], Y[rest], weights=of_rest)
         for number, pull in enumerate(PULLS, start=1):
-            fitted = curve if np.isinf(pull) else _with_labels(curve, logits[rest], Y[rest], pull)
-            losses[number, own] = _row_losses(fitted.apply(logits[own]), Y[own])
+            fitted = curve if np.isinf(pull) else _with_labels(curve, logits[rest], Y[rest], pull, of_rest)
+            losses[number, own] = _row_losses(fitted.apply(logits[own]), Y[own], of_own)
     best = 0
     for number in range(1, len(options)):
         gain = losses[best] - losses[number]
@@ -102,21 +108,24 @@ def choose_pull(logits_nL: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray) -> 
     return options[best]
 
 
-def fit_calibration(logits_nL: np.ndarray, Y_nL: np.ndarray, pull: float = np.inf) -> Calibration:
+def fit_calibration(
+    logits_nL: np.ndarray, Y_nL: np.ndarray, pull: float = np.inf, weights: Weights | None = None
+) -> Calibration:
     """The shared curve and, where the pull is finite, slopes and shifts of the labels."""
     L = Y_nL.shape[1]
-    curve = Calibration(KNOTS, _fit_curve(logits_nL, Y_nL), np.ones(L), np.zeros(L))
-    return curve if np.isinf(pull) else _with_labels(curve, logits_nL, Y_nL, pull)
+    curve = Calibration(KNOTS, _fit_curve(logits_nL, Y_nL, weights), np.ones(L), np.zeros(L))
+    return curve if np.isinf(pull) else _with_labels(curve, logits_nL, Y_nL, pull, weights)
 
 
-def _fit_curve(logits_nL: np.ndarray, Y_nL: np.ndarray) -> np.ndarray:
+def _fit_curve(logits_nL: np.ndarray, Y_nL: np.ndarray, weights: Weights | None) -> np.ndarray:
     """The curve's values at `KNOTS`: a logistic regression on the lengths of its pieces, whose slopes are positive."""
     known = ~np.isnan(Y_nL)
     z, y = np.asarray(logits_nL[known], dtype=np.float64), Y_nL[known]
     cell = np.clip((z + CELL_RANGE) * (CELLS / (2 * CELL_RANGE)), 0, CELLS - 1).astype(np.int64)
-    count = np.bincount(cell, minlength=CELLS)
+    own = np.ones(len(z)) if weights is None else (weights.row_n[:, None] * weights.entry_L)[known]
+    count = np.bincount(cell, own, CELLS)
     some = np.flatnonzero(count)
-    count, mean, true = count[some], np.bincount(cell, z)[some] / count[some], np.bincount(cell, y)[some]
+    count, mean, true = count[some], np.bincount(cell, own * z)[some] / count[some], np.bincount(cell, own * y)[some]
     low, high = np.append(-np.inf, KNOTS[1:-1]), np.append(KNOTS[1:-1], np.inf)
     pieces = np.clip(mean[:, None], low, high) - np.clip(0.0, low, high)  # lengths from 0; they add up to the logit
     inputs = np.column_stack([pieces, np.ones(len(mean))])
@@ -138,11 +147,15 @@ def _fit_curve(logits_nL: np.ndarray, Y_nL: np.ndarray) -> np.ndarray:
     return np.asarray(at_knots @ slopes[:-1] + slopes[-1])
 
 
-def _with_labels(curve: Calibration, logits_nL: np.ndarray, Y_nL: np.ndarray, pull: float) -> Calibration:
+def _with_labels(
+    curve: Calibration, logits_nL: np.ndarray, Y_nL: np.ndarray, pull: float, weights: Weights | None
+) -> Calibration:
     """A slope and a shift for each label: a logistic regression of two numbers, pulled towards 1 and 0."""
     rows = _sample(Y_nL, FIT_ENTRIES)
     Y = Y_nL[rows]
     z, known, y = curve.curve(logits_nL[rows]), ~np.isnan(Y), np.nan_to_num(Y)
+    if weights is not None:  # labels are fitted apart, so only the rows' weights count
+        known = weights.take(rows).by_row(known)
     L, strength = Y.shape[1], np.array([pull, pull / 10])
     theta = np.zeros((L, 2))  # away from 1 and 0
     for _ in range(NEWTON_STEPS):
@@ -159,9 +172,12 @@ def _with_labels(curve: Calibration, logits_nL: np.ndarray, Y_nL: np.ndarray, pu
     return Calibration(curve.knots_K, curve.values_K, np.maximum(1 + theta[:, 0], LEAST_SLOPE), theta[:, 1])
 
 
-def _row_losses(logits: np.ndarray, Y: np.ndarray) -> np.ndarray:
+def _row_losses(logits: np.ndarray, Y: np.ndarray, weights: Weights | None) -> np.ndarray:
     """The log-loss of each row, over its known labels, (n,)."""
-    return np.asarray(np.nansum(np.logaddexp(0, logits) - Y * logits, axis=1, dtype=np.float64))
+    losses = np.logaddexp(0, logits) - Y * logits
+    if weights is not None:
+        losses = losses * (weights.row_n[:, None] * weights.entry_L)
+    return np.asarray(np.nansum(losses, axis=1, dtype=np.float64))
 
 
 def _sample(Y_nL: np.ndarray, entries: int) -> np.ndarray:

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from lampnet.data.splits import fold_numbers
+from lampnet.data.weights import Weights, rows_of
 from lampnet.errors import ModelFolderError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.rule_counts import (
@@ -112,42 +113,54 @@ class Decisions:
         return cls(paper=paper, best=parts["best"], whole_set=whole)
 
 
-def choose_decisions(y: Any, proba: np.ndarray, seed: int = 0) -> Decisions:
-    """Both choices from validation rows: y (n, L), NaN where unknown, and proba (n, L)."""
+def choose_decisions(y: Any, proba: np.ndarray, seed: int = 0, weights: Weights | None = None) -> Decisions:
+    """Both choices from validation rows: y (n, L), NaN where unknown, and proba (n, L).
+
+    weights  what rows and labels count in the metrics
+    """
     y = np.asarray(y)
-    whole = choose_whole_set(y, proba, fold_numbers(len(proba), FOLDS, seed))
-    best = choose_best(y, proba, seed=seed, whole_set=whole)
-    return Decisions(choose_paper_thresholds(y, proba), best, None if whole is None else whole[1])
+    whole = choose_whole_set(y, proba, fold_numbers(len(proba), FOLDS, seed), rows_of(weights))
+    best = choose_best(y, proba, seed=seed, whole_set=whole, weights=weights)
+    return Decisions(choose_paper_thresholds(y, proba, weights), best, None if whole is None else whole[1])
 
 
-def choose_paper_thresholds(y: Any, proba: np.ndarray) -> dict[str, Threshold]:
+def choose_paper_thresholds(y: Any, proba: np.ndarray, weights: Weights | None = None) -> dict[str, Threshold]:
     """For each metric the best of `PAPER_THRESHOLDS` on these rows; ties go to the one nearest to 0.5."""
-    truth = Truth(y, proba, np.zeros(len(proba), dtype=np.int64))
+    truth = Truth(y, proba, np.zeros(len(proba), dtype=np.int64), weights)
     rules, counts = _from_the_middle(PAPER_THRESHOLDS, count_thresholds(truth, np.asarray(PAPER_THRESHOLDS)).plain)
     return {metric: Threshold(rules[int(truth.scores(metric, counts).argmax())]) for metric in METRICS}
 
 
 def choose_best(
-    y: Any, proba: np.ndarray, seed: int = 0, folds: int = FOLDS, whole_set: tuple[float, WholeSet] | None = None
+    y: Any,
+    proba: np.ndarray,
+    seed: int = 0,
+    folds: int = FOLDS,
+    whole_set: tuple[float, WholeSet] | None = None,
+    weights: Weights | None = None,
+    fold_n: np.ndarray | None = None,
 ) -> dict[str, Rule]:
     """For each metric the rule of the family that does best on held-out validation rows.
 
     whole_set  what `choose_whole_set` found; it competes for subset accuracy
+    weights    what rows and labels count
+    fold_n     the fold of each row; drawn by default
     """
     n = len(proba)
-    folds = max(1, min(folds, n // 2))
-    truth = Truth(y, proba, fold_numbers(n, folds, seed))
+    if fold_n is None:
+        fold_n = fold_numbers(n, max(1, min(folds, n // 2)), seed)
+    truth = Truth(y, proba, fold_n, weights)
     by_threshold = count_thresholds(truth, np.asarray(_FINE_THRESHOLDS))
     families, per_label = _families(truth, by_threshold), LabelThresholds(truth, by_threshold)
     chosen: dict[str, Rule] = {}
-    margin = _MARGIN_ROWS / max(1, n)
+    margin = _MARGIN_ROWS / max(1.0, truth.total)
     for metric in METRICS:
         best_score, best_rule = -np.inf, None
         for rules, counts in families:
             held_out, winner = _cross_fit(truth, metric, counts)
             if held_out > best_score + margin:
                 best_score, best_rule = held_out, rules[winner]
-        if metric in ("micro_f1", "macro_f1", "example_f1") and folds > 1:
+        if metric in ("micro_f1", "macro_f1", "example_f1") and truth.folds > 1:
             held_out, rule = per_label.cross_fit(metric)
             if held_out > best_score + margin:
                 best_rule = rule

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.data.weights import Weights
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.intervals import draws, resampled
 
@@ -45,20 +46,29 @@ class Gain:
 
 
 def measure_gain(
-    truth: np.ndarray, before: tuple[np.ndarray, Decisions], after: tuple[np.ndarray, Decisions], seed: int = 0
+    truth: np.ndarray,
+    before: tuple[np.ndarray, Decisions],
+    after: tuple[np.ndarray, Decisions],
+    seed: int = 0,
+    weights: Weights | None = None,
 ) -> Gain:
     """What `after` adds to `before`, each probabilities (n, L) and the decisions chosen for them.
 
-    truth  (n, L), NaN where unknown: such entries count for nothing
+    truth    (n, L), NaN where unknown: such entries count for nothing
+    weights  what rows and labels count
     """
     known = ~np.isnan(truth)
     rows = np.flatnonzero(known.any(axis=1))
     true = (truth[rows] == 1) & known[rows]
     counts = draws(len(rows), SAMPLES, seed)
+    if weights is not None:
+        counts = counts * weights.row_n[rows]
     scores = []
     for proba, decisions in (before, after):
         of_metric = [
-            resampled(metric, true, decisions.best[metric].apply(proba)[rows] & known[rows], counts, known[rows])
+            resampled(
+                metric, true, decisions.best[metric].apply(proba)[rows] & known[rows], counts, known[rows], weights
+            )
             for metric in GAIN_METRICS
         ]
         scores.append(np.stack(of_metric))

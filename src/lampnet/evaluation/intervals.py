@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import sparse
 
+from lampnet.data.weights import Weights
+
 SAMPLES = 400
 #: the interval holds this share of the resampled scores
 SHARE = 0.95
@@ -34,20 +36,32 @@ def score_interval(metric: str, truth_nL: np.ndarray, chosen_nL: np.ndarray, see
     return [round(float(end), 5) for end in np.quantile(scores, [(1 - SHARE) / 2, (1 + SHARE) / 2])]
 
 
-def resampled(metric: str, true: np.ndarray, given: np.ndarray, counts: np.ndarray, known: np.ndarray) -> np.ndarray:
+def resampled(
+    metric: str,
+    true: np.ndarray,
+    given: np.ndarray,
+    counts: np.ndarray,
+    known: np.ndarray,
+    weights: Weights | None = None,
+) -> np.ndarray:
     """The metric on every sample, (samples,); labels that no row knows are left out of macro-F1.
 
     true, given, known  bool (n, L); unknown entries are neither true nor given
     counts              (samples, n), how often each row is there: any weights
+    weights             what labels count; all the same by default
     """
     hits = true & given
-    row_hits, row_size = hits.sum(axis=1), true.sum(axis=1) + given.sum(axis=1)
+    wrong = (true != given).any(axis=1)
+    row_hits, row_true, row_given, row_known = (
+        part.sum(axis=1) if weights is None else part @ weights.entry_L for part in (hits, true, given, known)
+    )
+    row_size = row_true + row_given
     if metric == "example_f1":
         return np.asarray(counts @ _ratio(2 * row_hits, row_size) / counts.sum(axis=1))
     if metric == "subset_accuracy":
-        return np.asarray(counts @ (2 * row_hits == row_size) / counts.sum(axis=1))
+        return np.asarray(counts @ ~wrong / counts.sum(axis=1))
     if metric == "hamming_accuracy":
-        return np.asarray(1 - _ratio(counts @ (row_size - 2 * row_hits), counts @ known.sum(axis=1)))
+        return np.asarray(1 - _ratio(counts @ (row_size - 2 * row_hits), counts @ row_known))
     if metric == "micro_f1":
         return _ratio(2 * (counts @ row_hits), counts @ row_size)
     assert metric == "macro_f1", metric
@@ -55,11 +69,15 @@ def resampled(metric: str, true: np.ndarray, given: np.ndarray, counts: np.ndarr
         np.asarray((sparse.csr_matrix(part, dtype=np.float64).T @ counts.T).T)  # (samples, L)
         for part in (hits, true.astype(np.int64) + given)
     )
-    return np.asarray(_ratio(2 * label_hits, label_size)[:, known.any(axis=0)].mean(axis=1))
+    some = known.any(axis=0)
+    own = None if weights is None else weights.label_L[some]
+    return np.asarray(np.average(_ratio(2 * label_hits, label_size)[:, some], axis=1, weights=own))
 
 
-def weighted_score(metric: str, truth_nL: np.ndarray, chosen_nL: np.ndarray, weight_n: np.ndarray) -> float:
-    """The metric of rows that count so much each; a weight of two is the row twice.
+def weighted_score(
+    metric: str, truth_nL: np.ndarray, chosen_nL: np.ndarray, weight_n: np.ndarray, weights: Weights | None = None
+) -> float:
+    """The metric of rows that count so much each; a weight of two is the row twice. `weights` are those of labels.
 
     >>> truth, chosen = np.array([[1.0, 0.0], [0.0, 1.0]]), np.array([[1, 0], [1, 0]], dtype=bool)
     >>> weighted_score("subset_accuracy", truth, chosen, np.array([3.0, 1.0]))
@@ -68,7 +86,7 @@ def weighted_score(metric: str, truth_nL: np.ndarray, chosen_nL: np.ndarray, wei
     known = ~np.isnan(truth_nL)
     rows = np.flatnonzero(known.any(axis=1) & (weight_n > 0))
     true, given = (truth_nL[rows] == 1) & known[rows], chosen_nL[rows].astype(bool) & known[rows]
-    return float(resampled(metric, true, given, weight_n[None, rows], known[rows])[0])
+    return float(resampled(metric, true, given, weight_n[None, rows], known[rows], weights)[0])
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

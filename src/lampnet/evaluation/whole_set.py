@@ -48,7 +48,7 @@ class WholeSet:
     """The most probable set of each row.
 
     sets         each the numbers of its labels, rising
-    counts       how many rows have each, less one
+    counts       how many rows have each, less one; rows with weights: what they count, less one of them
     priors       how often each label is true
     rows         how many rows there were
     weight       how much the joint frequency of sets counts
@@ -56,23 +56,27 @@ class WholeSet:
     """
 
     sets: tuple[tuple[int, ...], ...]
-    counts: tuple[int, ...]
+    counts: tuple[float, ...]
     priors: tuple[float, ...]
     rows: int
     weight: float
     pseudo_rows: float
 
     @classmethod
-    def learned(cls, y: np.ndarray, weight: float, pseudo_rows: float) -> WholeSet:
-        """Count the sets of complete rows (n, L)."""
-        packed, counts = np.unique(np.packbits(np.asarray(y) > 0, axis=1), axis=0, return_counts=True)
+    def learned(cls, y: np.ndarray, weight: float, pseudo_rows: float, row_n: np.ndarray | None = None) -> WholeSet:
+        """Count the sets of complete rows (n, L); `row_n` says what each row counts."""
+        bits = np.packbits(np.asarray(y) > 0, axis=1)
+        packed, of_row, counts = np.unique(bits, axis=0, return_inverse=True, return_counts=True)
         often = np.argsort(-counts, kind="stable")[:MOST_SETS]
         often = often[counts[often] > 1]
+        left: np.ndarray = counts - 1
+        if row_n is not None:
+            left = np.bincount(of_row.ravel(), row_n) * (1 - 1 / counts)
         members = np.unpackbits(packed[often], axis=1, count=np.shape(y)[1])
         return cls(
             sets=tuple(tuple(np.flatnonzero(one).tolist()) for one in members),
-            counts=tuple((counts[often] - 1).tolist()),
-            priors=tuple(label_priors(np.asarray(y, dtype=np.float64), np.float64).tolist()),
+            counts=tuple(left[often].tolist()),
+            priors=tuple(label_priors(np.asarray(y, dtype=np.float64), np.float64, row_n).tolist()),
             rows=len(y),
             weight=weight,
             pseudo_rows=pseudo_rows,
@@ -140,8 +144,9 @@ class WholeSet:
             raise ModelFolderError("the decision rule 'whole_set' must have one prior from 0 to 1 for each label")
         if not isinstance(sets, list) or len(sets) > MOST_SETS or not all(_is_set(one, len(priors)) for one in sets):
             raise ModelFolderError("the decision rule 'whole_set' must have sets of rising label numbers")
-        if not isinstance(counts, list) or len(counts) != len(sets) or not all(is_whole(c, 1) for c in counts):
-            raise ModelFolderError("the decision rule 'whole_set' must have a whole number for each set")
+        listed = isinstance(counts, list) and len(counts) == len(sets)
+        if not listed or not all(is_number(count, 1e-9, 1e15) for count in counts):
+            raise ModelFolderError("the decision rule 'whole_set' must have a number above 0 for each set")
         amounts = is_number(data["weight"], 0, 100) and is_number(data["pseudo_rows"], 1e-6, 1e9)
         if not amounts or not is_whole(data["rows"], 1):
             raise ModelFolderError("the decision rule 'whole_set' has a weight or number of rows that cannot be")
@@ -155,27 +160,31 @@ def log_odds(proba: np.ndarray) -> np.ndarray:
     return np.asarray(np.where(proba <= 0, -CERTAIN, np.where(proba >= 1, CERTAIN, z)), dtype=np.float32)
 
 
-def choose_whole_set(y: np.ndarray, proba: np.ndarray, fold_n: np.ndarray) -> tuple[float, WholeSet] | None:
+def choose_whole_set(
+    y: np.ndarray, proba: np.ndarray, fold_n: np.ndarray, row_n: np.ndarray | None = None
+) -> tuple[float, WholeSet] | None:
     """The rule whose weight and pseudo-rows are best for subset accuracy, and its score on held-out rows.
 
     None where no set occurs twice. Rows with an unknown label are left out: their set is unknown too. The score is
-    that of the best rule of the other folds in each fold.
+    that of the best rule of the other folds in each fold. `row_n` says what each row counts.
     """
     complete = np.flatnonzero(~np.isnan(np.asarray(y, dtype=np.float64)).any(axis=1))
     if len(complete) < 2:
         return None
-    first = WholeSet.learned(y[complete], WEIGHTS[0], PSEUDO_ROWS[0])
+    first = WholeSet.learned(y[complete], WEIGHTS[0], PSEUDO_ROWS[0], None if row_n is None else row_n[complete])
     if not first.sets:
         return None
     rules = [replace(first, weight=w, pseudo_rows=a) for w in WEIGHTS for a in PSEUDO_ROWS]
     some = complete[np.unique(np.linspace(0, len(complete) - 1, min(len(complete), CHOICE_ROWS)).astype(np.int64))]
     right = np.stack([(rule.apply(proba[some]) == (y[some] > 0)).all(axis=1) for rule in rules])
     held_out = np.zeros(len(some), dtype=bool)
+    counts = np.ones(len(some)) if row_n is None else row_n[some]
     for fold in np.unique(fold_n[some]):
         own = fold_n[some] == fold
-        rest = right[:, ~own] if not own.all() else right
-        held_out[own] = right[int(rest.mean(axis=1).argmax()), own]
-    return float(held_out.mean()), rules[int(right.mean(axis=1).argmax())]
+        rest = ~own if not own.all() else own
+        held_out[own] = right[int(np.average(right[:, rest], axis=1, weights=counts[rest]).argmax()), own]
+    best = int(np.average(right, axis=1, weights=counts).argmax())
+    return float(np.average(held_out, weights=counts)), rules[best]
 
 
 def _is_set(labels: Any, n_labels: int) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from lampnet.base_learners.stacking_weights import StackingWeights
+from lampnet.data.weights import Weights, taken
 from lampnet.encoders.base import EncodedRows
 from lampnet.encoders.nodes import ARRAYS, NodeRows
 from lampnet.model.lamp import LabelInput
@@ -24,6 +25,7 @@ class Examples:
     targets        (n, L) float32, dense, sparse or mapped, NaN = unknown; None where labels are not known
     base_logits    (n, L, K) float32; None for a model without base learners
     weights        the stacking weights; None likewise
+    row_weights    what rows and labels count when they are learned from; None where all count the same
     stored_digest  the digest, where it was computed when the rows were prepared
     """
 
@@ -31,6 +33,7 @@ class Examples:
     targets: Any = None
     base_logits: Any = None
     weights: StackingWeights | None = None
+    row_weights: Weights | None = None
     stored_digest: str = ""
 
     def __len__(self) -> int:
@@ -57,6 +60,13 @@ class Examples:
         part = self.targets[rows]
         return torch.from_numpy(np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32))
 
+    def entry_weights(self, rows: np.ndarray) -> torch.Tensor | None:
+        """What each (row, label) entry of these rows counts, float32 (B, L); None where all count the same."""
+        if self.row_weights is None:
+            return None
+        counts_BL = self.row_weights.row_n[rows, None] * self.row_weights.entry_L
+        return torch.from_numpy(counts_BL.astype(np.float32))
+
     def all_targets(self) -> np.ndarray:
         """float32 (n, L) of all rows."""
         return self.truth(np.arange(len(self))).numpy()
@@ -68,6 +78,7 @@ class Examples:
             targets=None if self.targets is None else self.truth(rows).numpy(),
             base_logits=None if self.base_logits is None else self.base_logits[rows],
             weights=self.weights,
+            row_weights=taken(self.row_weights, rows),
         )
 
     @classmethod
@@ -80,16 +91,19 @@ class Examples:
             targets=np.concatenate([part.all_targets() for part in parts]),
             base_logits=None if parts[0].base_logits is None else np.concatenate([part.base_logits for part in parts]),
             weights=parts[0].weights,
+            row_weights=Weights.joined([part.row_weights for part in parts]),
         )
 
     def digest(self) -> str:
-        """A fingerprint of nodes and targets: the same rows in the same order have the same one."""
+        """A fingerprint of nodes, targets and what they count: the same rows in the same order have the same one."""
         if self.stored_digest:
             return self.stored_digest
         digest = hashlib.sha256()
         arrays = [getattr(nodes, name) for nodes in (self.nodes, *self.nodes.parts) for name in ARRAYS]
         targets = self.targets
         arrays += [targets.indptr, targets.indices, targets.data] if hasattr(targets, "indptr") else [targets]
+        if self.row_weights is not None:
+            arrays += [self.row_weights.row_n, self.row_weights.entry_L]
         for array in arrays:
             digest.update(b"-" if array is None else str((array.dtype, array.shape)).encode())
             if array is not None:
@@ -98,12 +112,17 @@ class Examples:
 
 
 def examples_of_views(
-    encoded: EncodedRows, targets: Any, base_logits: np.ndarray | None, weights: StackingWeights | None
+    encoded: EncodedRows,
+    targets: Any,
+    base_logits: np.ndarray | None,
+    weights: StackingWeights | None,
+    row_weights: Weights | None = None,
 ) -> list[Examples]:
     """The rows, and the same rows seen from the other side where the input has a second view.
 
     Both have the same base logits: their features count both sides as one (k-mers of both DNA strands).
     """
     return [
-        Examples(nodes=nodes, targets=targets, base_logits=base_logits, weights=weights) for nodes in encoded.views()
+        Examples(nodes=nodes, targets=targets, base_logits=base_logits, weights=weights, row_weights=row_weights)
+        for nodes in encoded.views()
     ]

@@ -25,6 +25,7 @@ _NUMBERS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 1
 _TYPES: dict[str, tuple[type, ...]] = {
     "label_graph": (str, list),
     "columns": (dict, type(None)),
+    "label_weight": (str, dict, type(None)),
     "settings": (dict, type(None)),
     "validation_fraction": (int, float, type(None)),
     "random_state": (int, type(None)),

@@ -16,6 +16,8 @@ import numpy as np
 
 from lampnet.config import Config, folds_for
 from lampnet.data.splits import VALIDATION_FRACTION, Splits, fold_numbers
+from lampnet.data.weights import LabelWeight, Weights, check_label_weight, taken
+from lampnet.errors import ConfigError
 from lampnet.evaluation.calibration import Calibration, cross_fit_calibration
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions
 from lampnet.evaluation.gain import Gain, measure_gain
@@ -52,6 +54,7 @@ def fit(
     config: Config,
     *,
     label_edges: np.ndarray | None = None,
+    label_weight: LabelWeight = None,
     validation_fraction: float = VALIDATION_FRACTION,
     run: FitRun = IN_MEMORY,
 ) -> FittedModel:
@@ -62,13 +65,18 @@ def fit(
     are given and `training.folds` is left open, choices are made on them; rows that lampnet itself sampled for
     validation are merged back where an ensemble is trained. Mapped rows train a single network.
 
-    label_edges  int (E, 2) label numbers, for the label graphs `tree` and `given`
+    label_edges   int (E, 2) label numbers, for the label graphs `tree` and `given`
+    label_weight  what labels count (see `lampnet.data.weights`); what rows count comes with them
     """
     team = distributed.team()
     run = run if team.leads else replace(run, log=no_log)
     if isinstance(data, MappedRows):
+        if label_weight is not None:
+            raise ConfigError("rows that are mapped from disk take no label weights; give fewer rows, or parts")
         config = config_for_mapped_rows(data, config, run.log)
     else:
+        label_weight = check_label_weight(label_weight, data.train.label_names)
+        data = data.that_count()
         check_training_rows(data.train)
         data, config = resolve(data, config)
     with (
@@ -81,9 +89,9 @@ def fit(
             plan = mapped(data)
             control.collect_signals()
         elif config.training.folds > 1:
-            plan = cross_fitted(data, config, control)
+            plan = cross_fitted(data, config, control, label_weight)
         else:
-            plan = single_split(data, config, validation_fraction, control)
+            plan = single_split(data, config, validation_fraction, control, label_weight)
         return _Fit(plan, config, label_edges, control).model()
 
 
@@ -150,6 +158,7 @@ class _Fit:
         n_labels = len(plan.label_names)
         self.graph = label_graph(config.label_graph, n_labels, labels=plan.labels, edges=label_edges)
         self.truth = np.concatenate([fold.valid[0].all_targets() for fold in plan.folds])
+        self.weights = Weights.joined([fold.valid[0].row_weights for fold in plan.folds])
         self.decision_seconds = 0.0
         self.stack = None if plan.stack is None else self._candidate([None] * len(plan.folds))
 
@@ -190,9 +199,11 @@ class _Fit:
             some = np.concatenate([fold.valid[0].nodes.lengths() > 0 for fold in folds])
             if some.sum() >= CALIBRATION_FOLDS:
                 fold_n = fold_numbers(int(some.sum()), CALIBRATION_FOLDS, seed)
-                calibration, logits[some] = cross_fit_calibration(logits[some], self.truth[some], fold_n)
+                calibration, logits[some] = cross_fit_calibration(
+                    logits[some], self.truth[some], fold_n, taken(self.weights, np.flatnonzero(some))
+                )
         proba = probabilities(logits)
-        decisions = choose_decisions(self.truth, proba, seed=seed)
+        decisions = choose_decisions(self.truth, proba, seed=seed, weights=self.weights)
         self.decision_seconds = self.control.budget.spent() - began
         return _Candidate(proba, decisions, calibration)
 
@@ -216,6 +227,7 @@ class _Fit:
         if self.stack is None:
             folds = [self.plan.folds[member.number] for member in members]
             self.truth = np.concatenate([fold.valid[0].all_targets() for fold in folds])
+            self.weights = Weights.joined([fold.valid[0].row_weights for fold in folds])
             chosen = self._decided(folds, [member.held_out_logits for member in members])
             return self._model(kept, 1.0, chosen, members, None)
         gain = None
@@ -223,7 +235,8 @@ class _Fit:
             by_number = {member.number: member for member in kept}
             corrected = self._candidate([by_number.get(number) for number in range(len(self.plan.folds))])
             before = (self.stack.proba, self.stack.decisions)
-            gain = measure_gain(self.truth, before, (corrected.proba, corrected.decisions))
+            after = (corrected.proba, corrected.decisions)
+            gain = measure_gain(self.truth, before, after, weights=self.weights)
             always = self.config.training.keep_network == "always"
             if always or gain.is_clear(self.config.training.metric):
                 self.control.log(f"the network adds to the base learners, out-of-fold: {gain.describe()}")

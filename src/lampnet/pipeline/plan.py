@@ -20,6 +20,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import label_priors
 from lampnet.data.schema import align_labels
 from lampnet.data.splits import Splits, parts_of
+from lampnet.data.weights import LabelWeight, Weights, rows_of
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
@@ -70,7 +71,7 @@ class Plan:
     release: Callable[[], None] | None = None
 
 
-def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
+def cross_fitted(splits: Splits, config: Config, control: Control, label_weight: LabelWeight = None) -> Plan:
     """All labelled rows in folds: each member learns from all folds but one and is validated on that one."""
     train = splits.train
     if splits.valid is not None:
@@ -79,21 +80,22 @@ def cross_fitted(splits: Splits, config: Config, control: Control) -> Plan:
             "set training.folds=1 to choose on these, or give all labelled rows as training rows"
         )
     truth = train.indicator()
+    counts = Weights.of(train.weights, label_weight, train.label_names, truth)
     encoder, encoded = _encode(train, config, control)
     blocked = _blocked(splits, control)
     stack, base_logits = _fit_base_learners(
-        config, encoded, truth, _base_folds(splits, train, blocked, config), control
+        config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts
     )
     fold_n = ensemble_folds(splits, config)
     weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
-        weights = list(stack.fit_weights(base_logits, truth, fold_n).folds)
+        weights = list(stack.fit_weights(base_logits, truth, fold_n, counts).folds)
     folds = []
     for (rest, own), own_weights in zip(parts_of(fold_n), weights, strict=True):
-        views = examples_of_views(encoded, truth, base_logits, own_weights)
+        views = examples_of_views(encoded, truth, base_logits, own_weights, counts)
         folds.append(Fold(Examples.joined([view.take(rest) for view in views]), [view.take(own) for view in views]))
-    return _plan(train, truth, encoder, stack, folds, {"train": len(train), "valid": 0})
+    return _plan(train, truth, encoder, stack, folds, {"train": len(train), "valid": 0}, counts)
 
 
 def ensemble_folds(splits: Splits, config: Config) -> np.ndarray:
@@ -103,7 +105,9 @@ def ensemble_folds(splits: Splits, config: Config) -> np.ndarray:
     return splits.folds_of(train, training.folds, training.seed, splits.serially_correlated)
 
 
-def single_split(splits: Splits, config: Config, validation_fraction: float, control: Control) -> Plan:
+def single_split(
+    splits: Splits, config: Config, validation_fraction: float, control: Control, label_weight: LabelWeight = None
+) -> Plan:
     """One network that learns from the training rows and is validated on the validation rows."""
     blocked = _blocked(splits, control)
     splits = splits.with_validation(validation_fraction, config.training.seed)
@@ -113,22 +117,28 @@ def single_split(splits: Splits, config: Config, validation_fraction: float, con
     if valid.label_names != train.label_names:
         valid = align_labels(valid, train.label_names)
     truth, valid_truth = train.indicator(), valid.indicator()
+    counts = Weights.of(train.weights, label_weight, train.label_names, truth)
+    valid_counts = None
+    if counts is not None:  # labels count as they do in training
+        rows = Weights.of(valid.weights or np.ones(len(valid)), None, train.label_names, valid_truth)
+        assert rows is not None
+        valid_counts = replace(counts, row_n=rows.row_n)
     encoder, encoded = _encode(train, config, control)
     held_out = encoder.encode(valid.rows, valid.row_edges)
     began = control.budget.spent()
     stack, base_logits = _fit_base_learners(
-        config, encoded, truth, _base_folds(splits, train, blocked, config), control
+        config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts
     )
     seconds = control.budget.spent() - began
     weights, held_out_logits = None, None
     if stack is not None and base_logits is not None:
         control.phase(0.0, "stacking weights")
         fold_n = splits.folds_of(train, FOLDS, config.training.seed, blocked)
-        weights = stack.choose_and_fit_weights(base_logits, truth, fold_n)
+        weights = stack.choose_and_fit_weights(base_logits, truth, fold_n, counts)
         held_out_logits = stack.logits(held_out.features)
     fold = Fold(
-        Examples.joined(examples_of_views(encoded, truth, base_logits, weights)),
-        examples_of_views(held_out, valid_truth, held_out_logits, weights),
+        Examples.joined(examples_of_views(encoded, truth, base_logits, weights, counts)),
+        examples_of_views(held_out, valid_truth, held_out_logits, weights, valid_counts),
     )
 
     def refit() -> None:
@@ -136,10 +146,12 @@ def single_split(splits: Splits, config: Config, validation_fraction: float, con
         # A label that no training row has is new to the network: its base logits stay as the network knew them.
         known = np.where(np.any(truth > 0, axis=0), valid_truth, np.nan)
         features, labels = vstack_features([encoded.features, held_out.features]), np.vstack([truth, known])
-        stack.refit(features, labels, config.training.seed, control.report)
+        both = None if train.weights is None else (*train.weights, *(valid.weights or np.ones(len(valid))))
+        again = Weights.of(both, label_weight, train.label_names, labels)
+        stack.refit(features, labels, config.training.seed, control.report, again)
 
     again = refit if stack is not None and config.training.refit_base_learners else None
-    plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)})
+    plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)}, counts)
     return replace(plan, refit=again, refit_seconds=REFIT_SHARE * seconds if again is not None else 0.0)
 
 
@@ -163,7 +175,13 @@ def mapped(rows: MappedRows) -> Plan:
 
 
 def _plan(
-    train: Dataset, truth: np.ndarray, encoder: Encoder, stack: Stack | None, folds: list[Fold], rows: dict[str, int]
+    train: Dataset,
+    truth: np.ndarray,
+    encoder: Encoder,
+    stack: Stack | None,
+    folds: list[Fold],
+    rows: dict[str, int],
+    counts: Weights | None,
 ) -> Plan:
     assert train.labels is not None
     return Plan(
@@ -173,7 +191,7 @@ def _plan(
         stack=stack,
         folds=folds,
         labels=train.labels,
-        priors=label_priors(truth),
+        priors=label_priors(truth, row_n=rows_of(counts)),
         rows=rows,
     )
 
@@ -219,7 +237,12 @@ class _EndAsked(Exception):
 
 
 def _fit_base_learners(
-    config: Config, encoded: EncodedRows, truth: np.ndarray, fold_n: np.ndarray | None, control: Control
+    config: Config,
+    encoded: EncodedRows,
+    truth: np.ndarray,
+    fold_n: np.ndarray | None,
+    control: Control,
+    counts: Weights | None,
 ) -> tuple[Stack | None, np.ndarray | None]:
     """The base learners, and their out-of-fold logits of the training rows (n, L, K).
 
@@ -230,9 +253,10 @@ def _fit_base_learners(
     if not names:
         return None, None
     X = encoded.features
-    files = BaseLearnerFiles(
-        control.folder, identity_of(X, truth, names, seed, None if fold_n is None else fold_n.tolist())
-    )
+    asked = [names, seed, None if fold_n is None else fold_n.tolist()]
+    if counts is not None:
+        asked += [part.tolist() for part in (counts.row_n, counts.entry_L, counts.label_L)]
+    files = BaseLearnerFiles(control.folder, identity_of(X, truth, *asked))
     fitted = files.restored(names, X, truth) if control.resume else {}
     control.log(f"fitting base learners ({', '.join(name for name in names if name not in fitted) or 'none'})")
     if fitted:
@@ -251,7 +275,7 @@ def _fit_base_learners(
     context = FitContext(progress=report, budget_seconds=control.budget.share(share), log=control.log)
     stack = Stack(names)
     try:
-        return stack, stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted))
+        return stack, stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
     except _EndAsked:
         if not fitted:
             raise Stopped.before_training(control.received[0]) from None

@@ -17,6 +17,7 @@ from typing import Any
 
 from lampnet.config import Config
 from lampnet.data.splits import Splits
+from lampnet.data.weights import check_label_weight
 from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderError, did_you_mean
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.predictor import FittedModel
@@ -27,6 +28,7 @@ from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
 from lampnet.readers.sources import Source, arranged, prior_graph
+from lampnet.readers.weight_column import read_label_weight
 from lampnet.runtime import distributed
 from lampnet.runtime.atomic_files import make_folders, remove_file, replace_files
 from lampnet.runtime.folder_lock import claimed
@@ -42,7 +44,7 @@ FEATURES = {"embed": 0, "message-passing": 2}
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What was asked for; `label_graph` may also name a file.
+    """What was asked for; `label_graph` and `label_weight` may also name a file.
 
     finished  whether the training has come to its end and its model is saved
     """
@@ -50,25 +52,29 @@ class Run:
     source: Source
     config: Config
     label_graph: str
+    label_weight: str | None = None
     finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        graph = self.label_graph
-        if Path(graph).is_file():
-            graph = str(Path(graph).resolve())
+        graph, weight = (
+            str(Path(given).resolve()) if given is not None and Path(given).is_file() else given
+            for given in (self.label_graph, self.label_weight)
+        )
         source = self.source.to_json() | {"root": self.source.root}
-        asked = {"source": source, "config": self.config.to_json(), "label_graph": graph}
+        asked = {"source": source, "config": self.config.to_json(), "label_graph": graph, "label_weight": weight}
         return asked | {"finished": self.finished}
 
     @classmethod
     def from_json(cls, data: Any) -> Run:
         """Read what `to_json` wrote."""
         try:
-            source, graph = Source.from_json(data["source"]), data["label_graph"]
+            source, graph, weight = Source.from_json(data["source"]), data["label_graph"], data.get("label_weight")
             if not isinstance(graph, str) or "\0" in graph:
                 raise TypeError("the label graph is no name")
-            config = Config.from_json(data["config"])
-            return cls(source=source, config=config, label_graph=graph, finished=data.get("finished") is True)
+            if weight is not None and (not isinstance(weight, str) or "\0" in weight):
+                raise TypeError("the label weight is no name")
+            asked: dict[str, Any] = {"source": source, "config": Config.from_json(data["config"])}
+            return cls(**asked, label_graph=graph, label_weight=weight, finished=data.get("finished") is True)
         except (KeyError, TypeError, AttributeError) as fault:
             raise CheckpointError(f"{RUN} is damaged ({fault}); train again into another folder") from None
 
@@ -155,10 +161,12 @@ def _train_into(
     names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
     kind, edges = prior_graph(run.label_graph, run.source, names)
     config = replace(run.config, label_graph=kind)
+    label_weight = check_label_weight(read_label_weight(run.label_weight), names)
     if team.leads and not resumes:
         _begin(run, folder, kept)
     try:
-        model = fit(data, config, label_edges=edges, run=replace(fit_run, folder=kept, resume=resumes))
+        fit_run = replace(fit_run, folder=kept, resume=resumes)
+        model = fit(data, config, label_edges=edges, label_weight=label_weight, run=fit_run)
     except Stopped as stopped:
         if stopped.model is not None and team.leads:
             _save(stopped.model, run, columns, folder)
@@ -186,8 +194,9 @@ def _data(
 
     A prepared folder and a large table, which is prepared now, are mapped; everything else is read into memory.
     """
-    if {"group", "time"} & set(run.source.columns) and (is_prepared(run.source.data) or is_large_table(run.source)):
-        raise DataError("rows that are mapped from disk cannot be split by groups or times; give fewer rows, or parts")
+    asked = {"group", "time", "weight"} & set(run.source.columns)
+    if asked and (is_prepared(run.source.data) or is_large_table(run.source)):
+        raise DataError("rows that are mapped from disk take no groups, times or weights; give fewer rows, or parts")
     if is_prepared(run.source.data):
         mapped = open_prepared(run.source.data, pretrained=run.config.input.pretrained)
         return mapped, mapped.columns

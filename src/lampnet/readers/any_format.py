@@ -127,13 +127,16 @@ def _jsonl(
     """Rows of one input field, or of several parts."""
     from lampnet.readers.jsonl_table import has_parts, read_jsonl_table
 
+    how: dict[str, Any]
     lines, known = read_text_lines(path), options.known
     first = next((line for line in lines if line.strip()), "")
     if not has_parts(first, options.columns, known, path):
         numbered, unlabelled = enumerate(lines, start=1), known is not None and known.unlabelled
         bad = options.on_bad_row
-        return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=bad, unlabelled=unlabelled), None
-    how: dict[str, Any] = {"columns": options.columns, "labels": labels, "known": known}
+        weight = (options.columns or {}).get("weight")
+        how = {"labels": labels, "on_bad_row": bad, "unlabelled": unlabelled}
+        return read_jsonl_lines(path, numbered, **how, weight=weight), None
+    how = {"columns": options.columns, "labels": labels, "known": known}
     data, roles = read_jsonl_table(path, enumerate(lines, start=1), **how, on_bad_row=options.on_bad_row)
     if options.notice is not None:
         said = roles.sentence()

@@ -17,7 +17,7 @@ from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
 ROLES = (
     "text", "smiles", "dna", "image", "words", "vector", "features", "categories", "dates",
-    "labels", "id", "separator", "known", "group", "time", "encoding",
+    "labels", "id", "separator", "known", "group", "time", "weight", "encoding",
 )  # fmt: skip
 INPUT_ROLES = ("text", "smiles", "dna", "image", "words", "vector")
 #: other names that people give to roles
@@ -63,6 +63,7 @@ class ColumnRoles:
     roles: tuple[str, ...] = ()
     group: str | None = None
     time: str | None = None
+    weight: str | None = None
     encoding: str = ""
 
     def of_role(self, role: str) -> tuple[str, ...]:
@@ -93,6 +94,8 @@ class ColumnRoles:
             parts.append(f"rows with the same {self.group!r} stay together")
         if self.time:
             parts.append(f"times from {self.time!r}")
+        if self.weight:
+            parts.append(f"weights from {self.weight!r}")
         if self.unused:
             parts.append(f"not used: {_listed(self.unused)}")
         return "; ".join(parts)
@@ -104,7 +107,7 @@ class ColumnRoles:
             given |= {"features": self.inputs, "categories": self.categories}
         given |= {"labels": self.labels, "separator": self.separator, "encoding": self.encoding}
         given["id"] = (self.id,) if self.id else ()
-        for name in ("known", "group", "time"):
+        for name in ("known", "group", "time", "weight"):
             given[name] = (getattr(self, name),) if getattr(self, name) else ()
         return {role: value for role, value in given.items() if value}
 
@@ -180,8 +183,10 @@ def roles_of(
     if len(labels) != 1:
         separator = ""
     categories = tuple(name for name, role in pairs if role == "category")
-    known, group, time = (chosen.get(role, (None,))[0] for role in ("known", "group", "time"))
-    return ColumnRoles(kind, inputs, labels, separator, id_column, tuple(free), categories, known, roles, group, time)
+    by_row: dict[str, Any] = {role: chosen.get(role, (None,))[0] for role in ("known", "group", "time", "weight")}
+    return ColumnRoles(
+        kind, inputs, labels, separator, id_column, tuple(free), categories=categories, roles=roles, **by_row
+    )
 
 
 def _without(names: Sequence[str], others: Iterable[str | None]) -> list[str]:

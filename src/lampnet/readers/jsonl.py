@@ -24,6 +24,7 @@ from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.files import LARGEST, plain_stem, read_text_lines
+from lampnet.readers.weight_column import row_weight
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
@@ -54,11 +55,13 @@ def read_jsonl_lines(
     on_bad_row: str = "error",
     first_row: int = 0,
     unlabelled: bool = False,
+    weight: str | None = None,
 ) -> Dataset:
     """Rows from numbered lines of a JSONL file, so that a long file can be read in chunks.
 
     `labels`, where the names are known, fix the order of the labels; `unlabelled`: labels are not looked at.
-    `first_row` is the number of rows before these; rows without an "id" are called by their number.
+    `first_row` is the number of rows before these; rows without an "id" are called by their number. `weight` names
+    the field that says what a row counts.
     A row without "labels" has every label unknown (NaN); when no row has any, the labels are None.
     """
     path, budget = Path(path), MemoryBudget(path)
@@ -68,6 +71,7 @@ def read_jsonl_lines(
     ids: list[str] = []
     lines: list[int] = []
     known: list[Any] = []
+    weights: list[float] = []
     for number, line in numbered:
         if not line.strip():
             continue
@@ -83,6 +87,7 @@ def read_jsonl_lines(
             if "\\u" in line:  # only an escape can stand for half a character
                 _check_writable(path, here, value, names, name, number)
             known_here = known_of(path, record.get("known"), number)
+            counts = 1.0 if weight is None else row_weight(path, weight, record.get(weight), number)
         except FormatError:
             if on_bad_row == "skip":
                 continue
@@ -94,6 +99,7 @@ def read_jsonl_lines(
         ids.append(str(first_row + len(ids)) if name is None else name)
         lines.append(number)
         known.append(known_here)
+        weights.append(counts)
     if field is None:
         raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
     rows, kind, feature_names = _rows(path, field, inputs, lines)
@@ -107,6 +113,7 @@ def read_jsonl_lines(
         feature_names=feature_names,
         ids=tuple(ids),
         known=tuple(known) if any(given is not None for given in known) else None,
+        weights=None if weight is None else tuple(weights),
     )
 
 
@@ -133,7 +140,7 @@ def record_of(path: Path, line: str, number: int) -> dict[str, Any]:
 def _field(path: Path, record: dict[str, Any], number: int) -> str:
     found = [key for key in KINDS if key in record]
     if len(found) != 1:
-        close = next((did_you_mean(key, KINDS) for key in record if key not in ("id", "labels", "known")), "")
+        close = next((did_you_mean(key, KINDS) for key in record if key not in ("id", "labels", "known", "weight")), "")
         problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(KINDS)}; {close}"
         raise FormatError(path, f"{problem}; give exactly one input field", number)
     return found[0]

@@ -121,6 +121,8 @@ def as_splits(opened: Splits | Dataset) -> Splits:
 def arranged(opened: Splits | Dataset, source: Source) -> Splits:
     """Rows to train on, split by the groups or times of a table's column where the source names one."""
     splits = as_splits(opened)
+    if "weight" in source.columns and splits.train.weights is None:
+        raise DataError(f"{source.data}: only tables (CSV, TSV, Parquet, Arrow) and JSON lines have weights")
     asked = [role for role in ("group", "time") if role in source.columns]
     if not asked:
         return splits

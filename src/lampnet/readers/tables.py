@@ -28,6 +28,7 @@ from lampnet.readers.delimited import read_delimited
 from lampnet.readers.files import LARGEST, plain_stem
 from lampnet.readers.options import ReadOptions
 from lampnet.readers.raw_table import RawTable, TextColumn, is_missing
+from lampnet.readers.weight_column import row_weight
 
 
 def read_table(path: str | Path, **options: Any) -> Dataset:
@@ -98,7 +99,14 @@ def table_dataset(table: RawTable, roles: ColumnRoles, labels: Sequence[str] | N
         known=_known_labels(table, roles.known) if roles.known else None,
         groups=tuple(map(str, table.texts(roles.group))) if roles.group else None,
         times=_times(table, roles.time) if roles.time else None,
+        weights=_weights(table, roles.weight) if roles.weight else None,
     )
+
+
+def _weights(table: RawTable, name: str) -> tuple[float, ...]:
+    numbers = table.numbers(name)
+    cells = table.texts(name) if numbers is None else numbers
+    return tuple(row_weight(table.path, name, cell, line) for cell, line in zip(cells, table.lines, strict=True))
 
 
 def _times(table: RawTable, name: str) -> tuple[Any, ...]:

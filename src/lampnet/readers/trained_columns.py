@@ -45,7 +45,7 @@ class KnownColumns:
                     known[role] = value
                 continue
             names = named_columns(table.names, value)
-            if role in ("group", "time"):
+            if role in ("group", "time", "weight"):
                 continue  # they matter for training only
             if role in ("features", "categories", "dates", "id") or (role == "labels" and self.unlabelled):
                 names = tuple(name for name in names if name in there)

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from lampnet.base_learners.stacking_weights import fit_shared
+from lampnet.data.weights import taken
 from lampnet.inference.examples import Examples
 from lampnet.model.kernels.fused_training import with_training_kernels
 from lampnet.model.stacked import StackedLaMP
@@ -36,7 +37,8 @@ def match_label_priors(network: StackedLaMP, train: Examples, seed: int) -> None
     with torch.no_grad():
         if not network.config.base_learners:
             centre = added_nL.mean(0)
-            fitted = fit_shared((added_nL - centre).unsqueeze(-1).numpy(), train.truth(sample).numpy())
+            logits, counts = (added_nL - centre).unsqueeze(-1).numpy(), taken(train.row_weights, sample)
+            fitted = fit_shared(logits, train.truth(sample).numpy(), weights=counts)
             gate = torch.from_numpy(fitted.weights_LK[0]).clamp(min=MIN_GATE)
             network.gate.mul_(gate.squeeze())
             network.bias.copy_(torch.from_numpy(fitted.bias_L) - gate * centre)

@@ -19,7 +19,12 @@ from torch.nn import functional
 from lampnet.errors import DataError
 
 
-def lamp_loss(stage_logits: Sequence[Tensor], targets_BL: Tensor, intermediate_weight: float = 0.0) -> Tensor:
+def lamp_loss(
+    stage_logits: Sequence[Tensor],
+    targets_BL: Tensor,
+    intermediate_weight: float = 0.0,
+    entry_weight_BL: Tensor | None = None,
+) -> Tensor:
     """L_LaMP = L_out + λ Σ_stages L_int, each the mean over the known labels of the batch.
 
     Parameters
@@ -27,6 +32,7 @@ def lamp_loss(stage_logits: Sequence[Tensor], targets_BL: Tensor, intermediate_w
     stage_logits : logits (B, L) of the stages 1.1, 1.2, ..., T.2; the last is the prediction
     targets_BL : 1, 0, or NaN where unknown
     intermediate_weight : λ, the weight of each earlier stage
+    entry_weight_BL : what each entry counts, 1 on average over all rows; a batch of heavy rows has a larger loss
 
     Returns
     -------
@@ -44,13 +50,15 @@ def lamp_loss(stage_logits: Sequence[Tensor], targets_BL: Tensor, intermediate_w
     known_BL = ~torch.isnan(targets_BL)
     # NaN is replaced before anything is computed: 0 * NaN would still be NaN in the gradient.
     truth_BL = torch.where(known_BL, targets_BL, torch.zeros_like(targets_BL))
-    everything_known = bool(known_BL.all())
+    plain_mean = entry_weight_BL is None and bool(known_BL.all())
 
     def mean_loss(logits_BL: Tensor) -> Tensor:
         target_BL = truth_BL.to(logits_BL.dtype)
-        if everything_known:
+        if plain_mean:
             return functional.binary_cross_entropy_with_logits(logits_BL, target_BL)
         entry_BL = functional.binary_cross_entropy_with_logits(logits_BL, target_BL, reduction="none")
+        if entry_weight_BL is not None:
+            entry_BL = entry_BL * entry_weight_BL.to(entry_BL.dtype)
         entry_BL = torch.where(known_BL, entry_BL, torch.zeros_like(entry_BL))
         return entry_BL.sum() / known_BL.sum().clamp(min=1)
 

@@ -22,6 +22,7 @@ from torch import Tensor
 from lampnet.config import TrainingConfig
 from lampnet.errors import CheckpointError, TrainingDiverged
 from lampnet.evaluation.choose_rules import choose_paper_thresholds
+from lampnet.evaluation.intervals import weighted_score
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import predict_logits, probabilities
@@ -107,7 +108,9 @@ class Trainer:
         progress.history.append(
             EpochRecord(
                 epoch=-1,
-                loss=float(lamp_loss([torch.from_numpy(stacked)], truth)),
+                loss=float(
+                    lamp_loss([torch.from_numpy(stacked)], truth, 0.0, self.valid.entry_weights(np.arange(len(truth))))
+                ),
                 score=progress.start_score,
                 seconds=0.0,
                 rows_per_second=0.0,
@@ -214,7 +217,8 @@ class Trainer:
             stages.insert(0, output.initial.float())
         # The loss is a mean over known labels, so each share counts by how many it has.
         weight = 0.0 if idle else int((~truth_BL.isnan()).sum()) / n_known
-        loss = lamp_loss(stages, truth_BL, self.config.intermediate_weight) * weight
+        counts_BL = self.train.entry_weights(rows[own])
+        loss = lamp_loss(stages, truth_BL, self.config.intermediate_weight, counts_BL) * weight
         with distributed.explained_losses():
             torch.autograd.backward(loss * self.team.size)  # gradients are averaged over the processes, not summed
         return float(loss.detach())
@@ -275,8 +279,11 @@ class Trainer:
 
     def _scores(self, proba: np.ndarray) -> dict[str, float]:
         truth = self.valid.truth(np.arange(len(self.valid))).numpy()
-        rules = choose_paper_thresholds(truth, proba)
-        return {name: float(METRICS[name](truth, rule.apply(proba))) for name, rule in rules.items()}
+        counts = self.valid.row_weights
+        rules = choose_paper_thresholds(truth, proba, counts)
+        if counts is None:
+            return {name: float(METRICS[name](truth, rule.apply(proba))) for name, rule in rules.items()}
+        return {n: weighted_score(n, truth, rule.apply(proba), counts.row_n, counts) for n, rule in rules.items()}
 
     def _stop(self, received: list[int]) -> None:
         self.progress.status = "interrupted"
