@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from lampnet_command import here
 
@@ -43,7 +44,7 @@ def test_a_column_of_weights_is_what_sample_weight_is(tmp_path: Path) -> None:
     argument = ("train", tmp_path / "kept.csv", *COLUMNS, "--weight-column", "trust", *TRAIN)
     assert here(*argument, "--out", tmp_path / "absent") == 0
     assert here("train", table, *COLUMNS, *TRAIN, "--out", tmp_path / "plain") == 0
-    X = np.random.default_rng(1).normal(size=(20, 2))
+    X = pd.DataFrame(np.random.default_rng(1).normal(size=(20, 2)), columns=["heat", "damp"])
     counted, absent, plain = (
         LaMPClassifier.load(tmp_path / name).predict_proba(X) for name in ("counted", "absent", "plain")
     )

@@ -23,7 +23,10 @@ def row_weight(path: Path, name: str, value: Any, line: int) -> float:
     >>> row_weight(Path("rows.csv"), "trust", 0.5, 2)
     0.5
     """
-    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
     if not 0 <= number < math.inf:
         found = "missing" if value is None or value == "" or value != value else f"{str(value)[:40]!r}"
         raise FormatError(path, f"the weight {name!r} is {found}; give a finite number of at least 0", line)
