@@ -21,7 +21,16 @@ from lampnet.data.feature_names import checked, keep_features, rows_for
 from lampnet.data.from_arrays import is_frame, row_count, row_numbers
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
-from lampnet.data.labels import Form, Targets, classes_of, indicator_of, read_targets
+from lampnet.data.labels import (
+    Form,
+    Targets,
+    classes_of,
+    indicator_of,
+    more_classes,
+    read_targets,
+    targets_for,
+    with_classes,
+)
 from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence
 from lampnet.data.parts import PartRows
 from lampnet.data.splits import VALIDATION_FRACTION, arranged_rows
@@ -35,6 +44,7 @@ from lampnet.evaluation.rules import Rule, TopK
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.saved_estimator import SavedEstimator
+from lampnet.pipeline.continuing import Start
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.run import feature_steps
@@ -167,7 +177,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return tags
 
     def fit(
-        self, X: Any, y: Any, sample_weight: Any = None, *, groups: Any = None, times: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        times: Any = None,
+        start: LaMPClassifier | str | Path | None = None,
     ) -> LaMPClassifier:
         """Learn from rows X (matrix, array, DataFrame, list of texts, ...: see `input_kind`) and their labels y.
 
@@ -176,12 +193,70 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight : what each row counts, (n,), at least 0; a row of weight 0 is left out, and only ratios matter
         groups : one per row (a patient, a site): rows of one group stay together wherever rows are held out
         times : one per row (numbers, dates, ISO texts): what is held out is later than what is learned from
+        start : a fitted classifier, or its folder, to learn on from: X and y are rows that it has not seen. Features
+            and settings of its model stay, labels may be new; docs/living-labels.md says what each part does
         """
-        config = self._config(self._seed())
-        seen, data, targets = self._labelled(X, y)
+        if start is not None:
+            return self._learn_on(start, X, y, sample_weight, groups, times)
+        return self._learn(self._labelled(X, y), sample_weight, groups, times)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, groups: Any = None, times: Any = None
+    ) -> LaMPClassifier:
+        """Learn from a part of the rows: the first time as `fit` does, then on from what was learned (`fit`'s `start`).
+
+        classes : all labels, at the first call; those that its y does not have may come later. Without them, labels
+            that are new later are added then.
+        """
+        if hasattr(self, "model_"):
+            return self._learn_on(self, X, y, sample_weight, groups, times)
+        return self._learn(self._labelled(X, y, classes), sample_weight, groups, times)
+
+    def _learn_on(
+        self, start: LaMPClassifier | str | Path, X: Any, y: Any, sample_weight: Any, groups: Any, times: Any
+    ) -> LaMPClassifier:
+        before = start if isinstance(start, LaMPClassifier) else LaMPClassifier.load(start)
+        data = before._dataset(X)
+        targets = targets_for(y, before.classes_, before.y_form_, len(data))
+        data = replace(data, labels=targets.labels, label_names=targets.names)
+        model = self._fitted(
+            data,
+            self._config(self._seed()),
+            None,
+            sample_weight,
+            groups,
+            times,
+            Start(before.model_, absent_is_false=targets.form.sets or targets.form.single),
+        )
+        keep_features(self, copy(before))
+        known = set(before.model_.label_names)
+        new = [label for label, name in zip(targets.classes.tolist(), targets.names, strict=True) if name not in known]
+        classes = before.classes_ if not new else more_classes(before.classes_, new)
+        self._keep(model, classes, before.y_form_, int(model.metadata.get("epochs", 0)))
+        return self
+
+    def _learn(
+        self, labelled: tuple[LaMPClassifier, Dataset, Targets], sample_weight: Any, groups: Any, times: Any
+    ) -> LaMPClassifier:
+        seen, data, targets = labelled
+        config, edges = self._graph(self._config(self._seed()), targets)
+        model = self._fitted(data, config, edges, sample_weight, groups, times)
+        keep_features(self, seen)
+        self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))
+        return self
+
+    def _fitted(
+        self,
+        data: Dataset,
+        config: Config,
+        edges: np.ndarray | None,
+        sample_weight: Any,
+        groups: Any,
+        times: Any,
+        start: Start | None = None,
+    ) -> FittedModel:
         if sample_weight is not None:
             data = replace(data, weights=tuple(row_weights(sample_weight, len(data)).tolist()))
-        config, edges = self._graph(config, targets)
         splits = arranged_rows(data, groups, times)
         fraction = self.validation_fraction
         if fraction is not None:
@@ -197,25 +272,26 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     config,
                     label_edges=edges,
                     label_weight=self.label_weight,
+                    start=start,
                     validation_fraction=share,
                     run=run,
                 )
         except Stopped as stopped:
             if stopped.signal_number != signal.SIGINT or stopped.model is None:
                 raise KeyboardInterrupt from stopped
-            warnings.warn("training was stopped; the best model so far is kept", UserWarning, stacklevel=2)
+            warnings.warn("training was stopped; the best model so far is kept", UserWarning, stacklevel=4)
             model = stopped.model
-        keep_features(self, seen)
-        self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))
-        return self
+        return model
 
-    def _labelled(self, X: Any, y: Any) -> tuple[LaMPClassifier, Dataset, Targets]:
+    def _labelled(self, X: Any, y: Any, classes: Any = None) -> tuple[LaMPClassifier, Dataset, Targets]:
         """A copy that has seen the features of X, the labelled rows, and their labels as they came."""
         kind, roles = self._kind_and_roles(X)
         seen = copy(self)  # a fit that fails leaves what was learned before as it was
         keep_features(seen)
         X = checked(seen, X, kind, reset=True)
         targets = read_targets(y, row_count(X))
+        if classes is not None:
+            targets = with_classes(targets, classes)
         if row_count(X) < 2:
             raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
         return seen, as_dataset(X, kind, labels=targets.labels, label_names=targets.names, roles=roles), targets

@@ -16,7 +16,7 @@ from scipy.special import logit
 
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.base_learners.trees import Trees
-from lampnet.data.label_priors import label_priors
+from lampnet.data.label_priors import label_priors, mixed_priors
 from lampnet.data.splits import parts_of
 from lampnet.data.weights import Weights, rows_of
 from lampnet.runtime.side_by_side import Pulse, side_by_side
@@ -45,12 +45,16 @@ class ForestLearner:
     """
 
     def __init__(self) -> None:
-        self.trees = Trees(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, int), np.zeros(0, np.float32))
-        #: the features that trees see, the label priors, and the rows of each leaf, one leaf after the other
+        #: the features that trees see, and the label priors
         self.columns, self.prior = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float32)
-        self.leaf_sizes, self.members = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        self._forget()
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self._shares: Any = None
+
+    def _forget(self) -> None:
+        """No tree; the rows of each leaf stand one leaf after the other."""
+        self.trees = Trees(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.int32), np.zeros(0, np.float32))
+        self.leaf_sizes, self.members = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def fit(
         self,
@@ -75,6 +79,53 @@ class ForestLearner:
             return self._logits(leaf_nT, ~in_bag_nT, predicting)
         fold_seen_fT = np.stack([in_bag_nT[own].any(axis=0) for _, own in parts_of(fold_n)])
         return self._logits(leaf_nT, ~fold_seen_fT[fold_n], predicting)
+
+    def learn_more(
+        self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
+    ) -> np.ndarray:
+        old, n, known = self.Y.shape[0], len(Y_nL), len(self.prior)
+        new_prior = label_priors(Y_nL, np.float64, rows_of(weights))
+        self.prior = mixed_priors(self.prior, old, Y_nL, rows_of(weights))
+        Y = np.where(np.isnan(Y_nL), self.prior, Y_nL).astype(np.float32)
+        targets = (Y - new_prior) / np.sqrt(new_prior * (1 - new_prior) + 1e-3)
+        if weights is not None:
+            targets *= np.sqrt(weights.label_L)
+        subsets, seen = _row_subsets(fold_n), _seen(X, self.columns)
+        # Another seed than that of the trees before; a row has as many trees as before, so all rows count the same.
+        grower = _Grower(seen, targets, seed + len(self.trees), subsets, rows_of(weights))
+        most = TREES if n <= MANY_ROWS else TREES_FOR_MANY_ROWS
+        wanted = min(most, max(FEWEST_TREES, round(len(self.trees) * n / max(1, old))))
+        grown = side_by_side(grower.tree, range(-(-wanted // len(subsets)) * len(subsets)), lambda share: None)
+        before, first_leaf = self.trees.leaves(seen), self.trees.n_leaves
+        leaf_nT = np.hstack([before, self._add(grown, first_leaf, old)])
+        # The rows before say nothing of labels that are new.
+        unknown = sparse.csr_matrix(np.tile(self.prior[known:], (old, 1)))
+        self.Y = sparse.csr_matrix(sparse.vstack([sparse.hstack([self.Y, unknown]), sparse.csr_matrix(Y)]))
+        self._shares = None
+        in_bag_nT = np.zeros((n, len(grown)), dtype=bool)
+        for number, tree in enumerate(grown):
+            in_bag_nT[tree.rows, number] = True
+        fold_seen_fT = np.stack([in_bag_nT[own].any(axis=0) for _, own in parts_of(fold_n)])
+        use_nT = np.hstack([np.ones(before.shape, dtype=bool), ~fold_seen_fT[fold_n]])
+        return self._logits(leaf_nT, use_nT)
+
+    def _add(self, grown: list[_Grown], first_leaf: int, first_row: int) -> np.ndarray:
+        """Put trees behind those that are there; return every row's leaves in them, (n, T)."""
+        self.trees = Trees(
+            np.concatenate([self.trees.nodes, [len(tree.is_leaf) for tree in grown]]),
+            np.concatenate([self.trees.is_leaf, *(tree.is_leaf for tree in grown)]),
+            np.concatenate([self.trees.feature, *(tree.feature for tree in grown)]),
+            np.concatenate([self.trees.threshold, *(tree.threshold for tree in grown)]),
+        )
+        before = first_leaf + np.cumsum([0, *(tree.is_leaf.sum() for tree in grown)])[:-1]
+        leaf_nT = np.stack([tree.leaf_n for tree in grown], axis=1) + before.astype(np.int32)
+        row = np.concatenate([tree.rows for tree in grown])
+        tree_of = np.repeat(np.arange(len(grown)), [len(tree.rows) for tree in grown])
+        leaf = leaf_nT[row, tree_of]
+        sizes = np.bincount(leaf - first_leaf, minlength=self.trees.n_leaves - first_leaf)
+        self.leaf_sizes = np.concatenate([self.leaf_sizes, sizes])
+        self.members = np.concatenate([self.members, first_row + row[np.argsort(leaf, kind="stable")]])
+        return leaf_nT
 
     def refit(
         self,
@@ -121,22 +172,11 @@ class ForestLearner:
             range(few, n_trees),
             lambda share: progress((few + share * (n_trees - few)) / n_trees, f"growing {n_trees} trees"),
         )
-        self.trees = Trees(
-            np.array([len(tree.is_leaf) for tree in grown]),
-            np.concatenate([tree.is_leaf for tree in grown]),
-            np.concatenate([tree.feature for tree in grown]),
-            np.concatenate([tree.threshold for tree in grown]),
-        )
-        before = np.cumsum([0, *(tree.is_leaf.sum() for tree in grown)])[:-1]
-        leaf_nT = np.stack([tree.leaf_n for tree in grown], axis=1) + before.astype(np.int32)
+        self._forget()
+        leaf_nT = self._add(grown, 0, 0)
         in_bag_nT = np.zeros(leaf_nT.shape, dtype=bool)
         for number, tree in enumerate(grown):
             in_bag_nT[tree.rows, number] = True
-        row = np.concatenate([tree.rows for tree in grown])
-        tree_of = np.repeat(np.arange(len(grown)), [len(tree.rows) for tree in grown])
-        leaf = leaf_nT[row, tree_of]
-        self.leaf_sizes = np.bincount(leaf, minlength=self.trees.n_leaves)
-        self.members = row[np.argsort(leaf, kind="stable")]
         self.Y, self._shares = sparse.csr_matrix(Y), None
         return leaf_nT, in_bag_nT
 

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import norm
 
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
-from lampnet.data.label_priors import label_priors
+from lampnet.data.label_priors import label_priors, mixed_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.data.weights import Weights, rows_of
 
@@ -58,6 +58,32 @@ class KNNLearner:
             fold_n = np.arange(n) if n >= FEW_ROWS else fold_numbers(n, min(FOLDS, max(2, n // 10)), seed)
         return self._logits(rows, (fold_n, fold_n[chosen]), context.progress)
 
+    def learn_more(
+        self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
+    ) -> np.ndarray:
+        old, known, Y_old = self.X.shape[0], len(self.prior), _dense(self.Y)
+        self.prior = mixed_priors(self.prior, old, Y_nL, rows_of(weights))
+        # The rows before say nothing of labels that are new.
+        Y_old = np.hstack([Y_old, np.tile(self.prior[known:], (old, 1))])
+        kept = np.sort(np.random.default_rng(seed).permutation(old)[: max(0, REFERENCE_ROWS - len(Y_nL))])
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(Y_nL))[:REFERENCE_ROWS])
+        rows = _unit_rows(X)
+        joined = [self.X[kept], rows[chosen]]
+        self.X = sparse.csr_matrix(sparse.vstack(joined)) if sparse.issparse(rows) else np.vstack(joined)
+        self._X_T = None
+        if weights is not None or self.row_weight is not None:
+            before = np.ones(old, dtype=np.float32) if self.row_weight is None else self.row_weight
+            now = np.ones(len(Y_nL)) if weights is None else weights.row_n
+            self.row_weight = np.concatenate([before[kept], now[chosen]], dtype=np.float32)
+        self._keep_labels(np.vstack([Y_old[kept], np.where(np.isnan(Y_nL), self.prior, Y_nL)[chosen]]))
+        fold_of_reference = np.concatenate([np.full(len(kept), -1), fold_n[chosen]])
+        return self._logits(rows, (fold_n, fold_of_reference))
+
+    def _keep_labels(self, Y: np.ndarray) -> None:
+        self.Y = Y.astype(np.float32)
+        if (self.Y != 0).mean() < 0.2:
+            self.Y = sparse.csr_matrix(self.Y)
+
     def refit(
         self,
         X: Features,
@@ -78,9 +104,7 @@ class KNNLearner:
         self.row_weight = None if weights is None else weights.row_n[chosen].astype(np.float32)
         # An unknown label counts as its prior, so it votes neither for nor against.
         Y = Y_nL[chosen]
-        self.Y = np.where(np.isnan(Y), self.prior, Y).astype(np.float32)
-        if (self.Y != 0).mean() < 0.2:
-            self.Y = sparse.csr_matrix(self.Y)
+        self._keep_labels(np.where(np.isnan(Y), self.prior, Y))
         return chosen
 
     def logits(self, X: Features) -> np.ndarray:

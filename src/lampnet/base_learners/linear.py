@@ -34,6 +34,8 @@ FEW_POSITIVES = 5
 #: shares of the work, and of a time budget: choosing, the two halves, all rows; the folds have the rest
 CHOOSING, HALVES, ALL_ROWS = 0.35, 0.15, 0.2
 MAX_ABS_LOGIT = 12.0
+#: how far more rows may move weights that were learned before: C of the pull towards them, 0 for not at all
+MOVES = (0.0, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 
 Solution = tuple[np.ndarray, np.ndarray]  # weights (F, L), intercepts (L,)
 
@@ -108,6 +110,61 @@ class LinearLearner:
             logits[own] = _bounded(X[own] @ W + b)
             logits[np.ix_(own, ~_has_both(Y_nL[rest]))] = np.nan
         return _neutral_where_missing(logits, self.logits(X).mean(axis=0))
+
+    def learn_more(
+        self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
+    ) -> np.ndarray:
+        known, L = self.weights.shape[1], Y_nL.shape[1]
+        prior = logit(label_priors(Y_nL, row_n=rows_of(weights))).astype(np.float32)
+        centre = (
+            np.pad(self.weights, ((0, 0), (0, L - known))),
+            np.concatenate([self.intercepts, prior[known:]]).astype(np.float32),
+        )
+        # Every choice is scored on all new rows, each by a fit that never saw it.
+        parts = parts_of(fold_n)
+        paths = side_by_side(
+            lambda part, pulse: self._path(X, Y_nL, part, centre, weights, pulse), parts, lambda share: None
+        )
+        logits = np.empty((len(MOVES), *Y_nL.shape), dtype=np.float32)
+        for (_, own), path in zip(parts, paths, strict=True):
+            logits[:, own] = path
+        counts = None if weights is None else weights.row_n[:, None] * weights.entry_L
+        out_of_fold = np.empty(Y_nL.shape, dtype=np.float32)
+        moved = [part.copy() for part in centre]
+        for some in (slice(0, known), slice(known, L)):  # new labels have nothing to be pulled towards
+            if some.start == some.stop:
+                continue
+            counted = None if counts is None else counts[:, some]
+            scores = [_average_precision(tried[:, some], Y_nL[:, some], counted) for tried in logits]
+            best = int(np.argmax(scores))
+            out_of_fold[:, some] = logits[best][:, some]
+            if MOVES[best]:
+                near = (centre[0][:, some], centre[1][some])
+                moved[0][:, some], moved[1][some] = fit_linear(
+                    Matrix(X), Y_nL[:, some], MOVES[best], self.loss, near, row_n=rows_of(weights), centre=near
+                )
+        self.weights, self.intercepts = moved
+        return out_of_fold
+
+    def _path(
+        self,
+        X: Features,
+        Y_nL: np.ndarray,
+        part: tuple[np.ndarray, np.ndarray],
+        centre: Solution,
+        weights: Weights | None,
+        pulse: Pulse,
+    ) -> np.ndarray:
+        """Logits of the second rows by fits on the first, for each of `MOVES`, (M, n, L)."""
+        rest, own = part
+        matrix, start, found = Matrix(X[rest]), centre, []
+        for C in MOVES:
+            if C:
+                row_n = rows_of(taken(weights, rest))
+                report = _pulsing(pulse)
+                start = fit_linear(matrix, Y_nL[rest], C, self.loss, start, FOLD_STEPS, report, row_n, centre)
+            found.append(_bounded(X[own] @ start[0] + start[1]))
+        return np.stack(found)
 
     def refit(
         self,
@@ -237,6 +294,11 @@ def _reporting(progress: OnProgress, first: float, last: float, doing: str) -> C
     """What `side_by_side` calls, for a part of the work."""
     part = part_of(progress, first, last)
     return lambda share: part(share, doing)
+
+
+def _pulsing(pulse: Pulse) -> Callable[[float], None]:
+    """What a fit calls with the share that is done, where only that it goes on is of interest."""
+    return lambda share: pulse()
 
 
 def _average_precision(scores: np.ndarray, Y: np.ndarray, counts: np.ndarray | None) -> float:

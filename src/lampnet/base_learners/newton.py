@@ -5,7 +5,8 @@ matrix serves all labels; solvers that take one label at a time are several time
 
     sum_n weight_n * known_n * loss(w.x_n + b, y_n) + |w|^2 / (2 C)
 
-The intercept is not penalised. The loss is the binary cross-entropy ("logistic") or the squared hinge
+The intercept is not penalised. With a `centre`, weights and intercept are pulled towards it instead of towards zero:
+|w - w_0|^2 + (b - b_0)^2 in place of |w|^2. The loss is the binary cross-entropy ("logistic") or the squared hinge
 ("squared_hinge", a linear support vector machine). With enough steps the objective is that of scikit-learn's solvers
 for C up to 10; with larger C it can stop short of the minimum on separable rows.
 """
@@ -76,10 +77,12 @@ def fit_linear(
     stopping: Stopping = Stopping(),  # noqa: B008 (frozen)
     report: Callable[[float], None] = lambda share: None,
     row_n: np.ndarray | None = None,
+    centre: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (F, L) and intercepts (L,) of all labels; NaN in Y leaves that row out for that label.
 
-    `row_n` (n,) says what each row counts: a weight of two is the row twice.
+    `row_n` (n,) says what each row counts: a weight of two is the row twice. `centre`, weights and intercepts, is where
+    the penalty pulls to.
     `report` is called with the share of the labels that are solved; an exception that it raises ends the fit.
 
     >>> X = Matrix(np.array([[-1.0], [1.0]], dtype=np.float32))
@@ -97,7 +100,8 @@ def fit_linear(
         begin = None if start is None else (start[0][:, some], start[1][some])
         # The groups share the time: what one does not use, the next ones have.
         limit = None if stopping.seconds is None else began + stopping.seconds * (number + 1) / len(groups)
-        return _Problem(X, Y_nL[:, some], C, loss, pulse, row_n).solve(begin, stopping, limit)
+        towards = None if centre is None else (centre[0][:, some], centre[1][some])
+        return _Problem(X, Y_nL[:, some], C, loss, pulse, row_n, towards).solve(begin, stopping, limit)
 
     W = np.empty((X.shape[1], Y_nL.shape[1]), dtype=np.float32)
     b = np.empty(Y_nL.shape[1], dtype=np.float32)
@@ -117,7 +121,9 @@ class _Problem:
         loss: Loss,
         pulse: Callable[[], None],
         row_n: np.ndarray | None = None,
+        centre: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
+        self.centre = None if centre is None else tuple(torch.from_numpy(np.ascontiguousarray(c)) for c in centre)
         self.X, self.C, self.loss, self.pulse = X, C, loss, pulse
         known = ~np.isnan(Y_nL)
         #: what each entry counts, (n, L) or (n, 1); None where all count 1
@@ -143,12 +149,13 @@ class _Problem:
             goal = stopping.tolerance * _norm(X.T @ at_zero, at_zero.sum(0))
         logits = X @ W
         logits += b
-        best = self.objective(logits, W)
+        best = self.objective(logits, W, b)
         for step in range(stopping.newton_steps):
             if limit is not None and step and stopping.clock() >= limit:
                 break
             slope, curvature = self.derivatives(logits)
-            grad_W, grad_b = (X.T @ slope).add_(W, alpha=1 / self.C), slope.sum(0)
+            pull_W, pull_b = self.pulled(W, b)
+            grad_W, grad_b = (X.T @ slope).add_(pull_W, alpha=1 / self.C), slope.sum(0).add_(pull_b, alpha=1 / self.C)
             norm = _norm(grad_W, grad_b)
             goal = stopping.tolerance * norm.clamp(min=1e-6) if goal is None else goal.clamp(min=1e-8)
             if bool((norm <= goal).all()):
@@ -160,7 +167,7 @@ class _Problem:
             length = torch.ones(L)
             for _ in range(8):
                 new_W, new_logits = W - length * step_W, logits - length * step_logits
-                value = self.objective(new_logits, new_W)
+                value = self.objective(new_logits, new_W, b - length * step_b)
                 worse = value > best + 1e-5 * best.abs()
                 if not bool(worse.any()):
                     break
@@ -172,7 +179,13 @@ class _Problem:
             W, b, logits, best = new_W, b - length * step_b, new_logits, value
         return W.numpy(), b.numpy()
 
-    def objective(self, logits: Tensor, W: Tensor) -> Tensor:
+    def pulled(self, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        """How far weights and intercepts are from where the penalty pulls to."""
+        if self.centre is None:
+            return W, torch.zeros_like(b)
+        return W - self.centre[0], b - self.centre[1]
+
+    def objective(self, logits: Tensor, W: Tensor, b: Tensor) -> Tensor:
         """What is minimised, (L,)."""
         self.pulse()
         if self.loss == "logistic":
@@ -181,7 +194,8 @@ class _Problem:
             rows = (1 - (2 * self.Y - 1) * logits).clamp_(min=0).square_()
         if self.counts is not None:
             rows *= self.counts
-        return rows.sum(0) + _squares(W) / (2 * self.C)
+        pull_W, pull_b = self.pulled(W, b)
+        return rows.sum(0) + (_squares(pull_W) + pull_b**2) / (2 * self.C)
 
     def derivatives(self, logits: Tensor) -> tuple[Tensor, Tensor]:
         """First and second derivatives of each row's loss by its logit, (n, L) each."""
@@ -204,12 +218,13 @@ class _Problem:
         p_W, p_b = r_W.clone(), r_b.clone()
         rho = _squares(r_W) + r_b**2
         goal = rho * 0.01
+        least = 1e-6 if self.centre is None else 1 / self.C
         for _ in range(steps):
             self.pulse()
             curved = self.X @ p_W
             curved += p_b
             curved *= curvature
-            h_W, h_b = (self.X.T @ curved).add_(p_W, alpha=1 / self.C), curved.sum(0) + 1e-6 * p_b
+            h_W, h_b = (self.X.T @ curved).add_(p_W, alpha=1 / self.C), curved.sum(0) + least * p_b
             alpha = rho / ((p_W * h_W).sum(0) + p_b * h_b).clamp(min=1e-12)
             s_W.addcmul_(alpha, p_W)
             s_b.addcmul_(alpha, p_b)

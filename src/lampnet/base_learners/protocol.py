@@ -65,6 +65,15 @@ class BaseLearner(Protocol):
         `weights` say what rows and labels count.
         """
 
+    def learn_more(
+        self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
+    ) -> np.ndarray:
+        """Learn from new rows beside what was learned before; return their out-of-fold logits (n, L).
+
+        Y may have labels that were not there before; they stand behind the others. Rows with the same `fold_n` do not
+        influence each other's logits. The rows before must not be among the new ones.
+        """
+
     def refit(
         self,
         X: Features,

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 from scipy import sparse
+from scipy.special import logit
 
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
@@ -24,7 +25,8 @@ from lampnet.base_learners.stacking_weights import (
     cross_fit_weights,
     fit_weights,
 )
-from lampnet.data.weights import Weights
+from lampnet.data.label_priors import label_priors
+from lampnet.data.weights import Weights, rows_of
 from lampnet.errors import ModelFolderError
 
 
@@ -94,6 +96,27 @@ class Stack:
         self.centre = logits.mean(axis=0)
         self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
         self.weights = StackingWeights.equal(Y_nL.shape[1], len(self.names))
+        return self._scaled(logits)
+
+    def learn_more(
+        self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
+    ) -> np.ndarray:
+        """Learn from new rows beside what was learned; return their scaled out-of-fold logits, float32 (n, L, K).
+
+        Labels that were not there before stand behind the others. The scale stays the one the network was trained
+        with, and the stacking weights too; those of new labels are the mean of the others'.
+        """
+        logits = np.stack([learner.learn_more(X, Y_nL, seed, fold_n, weights) for learner in self.learners], axis=-1)
+        known = len(self.centre)
+        self.centre = np.concatenate([self.centre, logits[:, known:].mean(axis=0)], dtype=np.float32)
+        own, new = self.weights, Y_nL.shape[1] - known
+        if new:
+            prior = logit(label_priors(Y_nL, row_n=rows_of(weights)))[known:]
+            mean = np.tile(own.weights_LK.mean(axis=0), (new, 1))
+            self.weights = StackingWeights(
+                np.concatenate([own.weights_LK, mean], dtype=np.float32),
+                np.concatenate([own.bias_L, prior], dtype=np.float32),
+            )
         return self._scaled(logits)
 
     def fit_weights(

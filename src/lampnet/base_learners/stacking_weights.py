@@ -88,6 +88,25 @@ def cross_fit_weights(
     return CrossFittedWeights(whole, folds, pull)
 
 
+def better_on_new_rows(
+    kept: StackingWeights,
+    fitted: CrossFittedWeights,
+    base_logits_nLK: np.ndarray,
+    Y_nL: np.ndarray,
+    fold_n: np.ndarray,
+    weights: Weights | None = None,
+) -> CrossFittedWeights:
+    """Weights that were learned before, or those fitted on new rows: whichever has the lower log-loss on the new rows.
+
+    Those learned before never saw the new rows; each new row is scored by the fitted ones of the other folds.
+    """
+    counts, losses = _counts(Y_nL, weights), np.zeros(2)
+    for (_, own), of_fold in zip(parts_of(fold_n), fitted.folds, strict=True):
+        for number, one in enumerate((kept, of_fold)):
+            losses[number] += _log_loss(one.stacked(base_logits_nLK[own]), Y_nL[own], counts[own])
+    return fitted if losses[1] < losses[0] else CrossFittedWeights(kept, [kept] * len(fitted.folds), fitted.pull)
+
+
 def choose_pull(
     base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
 ) -> float:

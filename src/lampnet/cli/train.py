@@ -41,6 +41,10 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="For splits, initial weights and row order.")] = None,
     settings: options.Settings = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--start", metavar="MODEL", help="Learn on from this model; DATA are rows that it has not seen."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the training in DIR.")] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the model in DIR, or start its unfinished training again.")
@@ -81,7 +85,9 @@ def command(
     given = {"training.epochs": epochs, "training.seed": seed}
     changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
-    anything = bool(changes or data or label_graph or label_weight or preset != "fast")
+    if start is not None:
+        _check_start(start, out, data, label_graph, changes)
+    anything = bool(changes or data or label_graph or label_weight or start or preset != "fast")
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
@@ -102,9 +108,22 @@ def command(
         config=config,
         label_graph=label_graph or config.label_graph,
         label_weight=label_weight,
+        start=None if start is None else str(start),
     )
     how = Resume(any_run=not anything, keep_budget=keep_budget) if resume else None
     return _train(asked, out, how, overwrite, quiet)
+
+
+def _check_start(start: Path, out: Path, data: str | None, graph: str | None, changes: dict[str, object]) -> None:
+    """Refuse what a model to learn on from leaves no choice about."""
+    if data is None:
+        raise ConfigError("--start learns from more rows; give DATA with rows that the model has not seen")
+    if out.resolve() == start.resolve():
+        raise ConfigError(f"--start and --out are both {start}; give another folder for the new model")
+    fixed = [name for name in changes if name.partition(".")[0] in ("model", "input", "known")]
+    if graph is not None or fixed:
+        given = "--label-graph" if graph is not None else fixed[0]
+        raise ConfigError(f"{given} is as the model in {start} was trained; leave it out, or train without --start")
 
 
 def _train(asked: Run, out: Path, how: Resume | None, overwrite: bool, quiet: bool) -> int:

@@ -23,6 +23,18 @@ def label_priors(
     return smoothed_share(row_n @ np.nan_to_num(Y_nL), row_n @ known, dtype)
 
 
+def mixed_priors(before: np.ndarray, rows_before: int, Y_nL: np.ndarray, row_n: np.ndarray | None = None) -> np.ndarray:
+    """Priors (L,) float32 of rows before and of new rows together; labels that are new stand behind the others.
+
+    >>> mixed_priors(np.array([0.5]), 10, np.array([[1, 1], [1, 0.0]] * 5)).round(2).tolist()
+    [0.73, 0.5]
+    """
+    mixed, known = label_priors(Y_nL, row_n=row_n), (~np.isnan(Y_nL)).sum(axis=0)[: len(before)]
+    share = rows_before / np.maximum(1, rows_before + known)
+    mixed[: len(before)] = share * before + (1 - share) * mixed[: len(before)]
+    return mixed
+
+
 def smoothed_share(positives: np.ndarray, known: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:
     """(positives + 1/2) / (known + 1), (L,)."""
     return np.asarray((positives + 0.5) / (known + 1.0), dtype=dtype)

@@ -41,6 +41,62 @@ class Targets:
         return tuple(map(str, self.classes.tolist()))
 
 
+def with_classes(targets: Targets, classes: Any) -> Targets:
+    """The same labels among all `classes`, in their order, some of which may not occur yet.
+
+    >>> with_classes(read_targets(["b", "c"], 2), ["a", "b", "c"]).labels.toarray().tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+    every = _class_array(list(classes))
+    place = {name: number for number, name in enumerate(map(str, every.tolist()))}
+    if len(place) < len(every):
+        raise DataError("classes holds a label twice; give every label once")
+    unknown = [name for name in targets.names if name not in place]
+    if unknown:
+        raise DataError(f"y has the label {unknown[0]!r}, which is not among classes; give all labels there")
+    moved = targets.labels.tocoo()
+    columns = np.array([place[name] for name in targets.names], dtype=np.int64)
+    shape = (moved.shape[0], len(every))
+    return Targets(sparse.csr_matrix((moved.data, (moved.row, columns[moved.col])), shape=shape), every, targets.form)
+
+
+def more_classes(classes: np.ndarray, new: list[Any]) -> np.ndarray:
+    """Classes with new ones behind them, of the same type where that can be.
+
+    >>> more_classes(np.array([0, 1]), [2]).tolist(), more_classes(np.array(["a"]), [2]).tolist()
+    ([0, 1, 2], ['a', 2])
+    """
+    every = [*classes.tolist(), *new]
+    same = classes.dtype.kind != "O" and all(type(label) is type(every[0]) for label in every)
+    return np.array(every) if same else np.array(every, dtype=object)
+
+
+def targets_for(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> Targets:
+    """y of more rows, for a model with these classes: what is new in it has other names than they have.
+
+    Columns without names are the model's, in its order; where the model's labels are column numbers, more columns are
+    new labels.
+
+    >>> targets_for([[1, 0, 1]], np.arange(2), Form(), 1).names
+    ('0', '1', '2')
+    """
+    read = read_targets(y, n_rows)
+    if read.form.single != form.single:
+        one, several = "one class per row", "label sets"
+        came, had = (one, several) if read.form.single else (several, one)
+        raise DataError(f"y has {came}, the model was trained on {had}; give y in the same form")
+    if read.form.single or read.form.sets or read.form.named:
+        return read
+    count = read.labels.shape[1]
+    numbered = classes.tolist() == list(range(len(classes)))
+    if count < len(classes) or (count > len(classes) and not numbered):
+        raise DataError(
+            f"y has {count} columns without names, the model {len(classes)} labels; give label sets, or a DataFrame "
+            "whose columns are the labels"
+        )
+    return Targets(read.labels, classes if count == len(classes) else read.classes, read.form)
+
+
 def read_targets(y: Any, n_rows: int) -> Targets:
     """Tell what y is, and read it.
 
@@ -189,7 +245,8 @@ def _are_label_sets(y: Any, sure: bool = False) -> bool:
 
 
 def _strings(y: Any) -> bool:
-    return np.ndim(y) == 1 and len(y) > 0 and all(isinstance(cell, str) for cell in y)
+    # Not np.ndim, which refuses lists of different lengths.
+    return getattr(y, "ndim", 1) == 1 and len(y) > 0 and all(isinstance(cell, str) for cell in y)
 
 
 def _taken_apart(y: Any) -> tuple[str, list[list[str]]] | None:

@@ -29,7 +29,9 @@ from lampnet.inference.logits import probabilities, with_priors_for_empty_rows
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.label_graph import LabelGraph, label_graph
+from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.base_learner_files import remove_base_learner_files
+from lampnet.pipeline.continuing import Start, continued, continued_from
 from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log
 from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
@@ -47,6 +49,8 @@ LEAST_NETWORK_SHARE = 0.1
 AFTER_NETWORKS = 4
 #: each of these parts of the held-out rows is calibrated without its own rows
 CALIBRATION_FOLDS = 5
+#: where fewer new rows are learned from, cut-offs and calibration stay as they were chosen on the rows before
+FEW_NEW_ROWS = 100
 
 
 def fit(
@@ -55,6 +59,7 @@ def fit(
     *,
     label_edges: np.ndarray | None = None,
     label_weight: LabelWeight = None,
+    start: Start | None = None,
     validation_fraction: float = VALIDATION_FRACTION,
     run: FitRun = IN_MEMORY,
 ) -> FittedModel:
@@ -67,18 +72,22 @@ def fit(
 
     label_edges   int (E, 2) label numbers, for the label graphs `tree` and `given`
     label_weight  what labels count (see `lampnet.data.weights`); what rows count comes with them
+    start         a model to learn on from: see `lampnet.pipeline.continuing`
     """
     team = distributed.team()
     run = run if team.leads else replace(run, log=no_log)
     if isinstance(data, MappedRows):
         if label_weight is not None:
             raise ConfigError("rows that are mapped from disk take no label weights; give fewer rows, or parts")
+        if start is not None:
+            raise ConfigError("rows that are mapped from disk cannot be added to a model; give fewer rows, or parts")
         config = config_for_mapped_rows(data, config, run.log)
     else:
+        data = data if start is None else start.rows(data)
         label_weight = check_label_weight(label_weight, data.train.label_names)
         data = data.that_count()
         check_training_rows(data.train)
-        data, config = resolve(data, config)
+        data, config = resolve(data, config) if start is None else (data, start.config(config, len(data.train)))
     with (
         claimed(run.folder if team.leads else None),
         Control(run, Budget(config.training.time_budget)) as control,
@@ -88,6 +97,8 @@ def fit(
         if isinstance(data, MappedRows):
             plan = mapped(data)
             control.collect_signals()
+        elif start is not None:
+            plan = continued(data, start, config, control, label_weight)
         elif config.training.folds > 1:
             plan = cross_fitted(data, config, control, label_weight)
         else:
@@ -148,6 +159,10 @@ class _Candidate:
         return {m: float(METRICS[m](truth, self.decisions.best[m].apply(self.proba))) for m in METRICS}
 
 
+def _networks(members: Sequence[Member]) -> list[StackedLaMP]:
+    return [member.network for member in members]
+
+
 class _Fit:
     """One fit: the stack is scored, members are trained and kept where they are better."""
 
@@ -156,7 +171,10 @@ class _Fit:
         learners = () if plan.stack is None else plan.stack.names  # fewer than asked for where a signal came early
         self.config = config.updated({"model.base_learners": learners})
         n_labels = len(plan.label_names)
-        self.graph = label_graph(config.label_graph, n_labels, labels=plan.labels, edges=label_edges)
+        if plan.before is not None:
+            self.graph = plan.before.graph
+        else:
+            self.graph = label_graph(config.label_graph, n_labels, labels=plan.labels, edges=label_edges)
         self.truth = np.concatenate([fold.valid[0].all_targets() for fold in plan.folds])
         self.weights = Weights.joined([fold.valid[0].row_weights for fold in plan.folds])
         self.decision_seconds = 0.0
@@ -164,7 +182,9 @@ class _Fit:
 
     def model(self) -> FittedModel:
         members: list[Member] = []
-        if self.config.model.network and not self.control.received and self._has_time():
+        # A network that added nothing to the base learners before is not trained on, but stays for explanations.
+        useless = self.plan.before is not None and not self.plan.before.model.network_weight
+        if self.config.model.network and not useless and not self.control.received and self._has_time():
             members = train_members(self.plan, self.config, self.graph, self.control, self._network_seconds())
         if not members and self.stack is None:
             raise Stopped.before_training(self.control.received[0])
@@ -194,6 +214,10 @@ class _Fit:
         parts  the folds' logits; rows without a node have those of the label priors, which need no calibration
         """
         began, seed, logits = self.control.budget.spent(), self.config.training.seed, np.concatenate(parts)
+        before = self.plan.before
+        if before is not None and len(logits) < FEW_NEW_ROWS and before.knows_all(self.plan.label_names):
+            proba = probabilities(before.model.calibrated(logits))
+            return _Candidate(proba, before.model.decisions, before.model.calibration)
         calibration = None
         if self.config.training.calibrate:
             some = np.concatenate([fold.valid[0].nodes.lengths() > 0 for fold in folds])
@@ -229,7 +253,7 @@ class _Fit:
             self.truth = np.concatenate([fold.valid[0].all_targets() for fold in folds])
             self.weights = Weights.joined([fold.valid[0].row_weights for fold in folds])
             chosen = self._decided(folds, [member.held_out_logits for member in members])
-            return self._model(kept, 1.0, chosen, members, None)
+            return self._model(_networks(kept), 1.0, chosen, members, None)
         gain = None
         if kept:
             by_number = {member.number: member for member in kept}
@@ -240,15 +264,16 @@ class _Fit:
             always = self.config.training.keep_network == "always"
             if always or gain.is_clear(self.config.training.metric):
                 self.control.log(f"the network adds to the base learners, out-of-fold: {gain.describe()}")
-                return self._model(kept, len(kept) / len(self.plan.folds), corrected, members, gain)
+                return self._model(_networks(kept), len(kept) / len(self.plan.folds), corrected, members, gain)
         if members:
             found = f" ({gain.describe()})" if gain is not None else ""
             self.control.log(f"the network is not clearly better out-of-fold than the base learners{found}: left out")
         # One network stays for explanations of its messages; it does not enter the predictions.
-        return self._model(members[:1], 0.0, self.stack, members, gain)
+        there = [] if self.plan.before is None else self.plan.before.networks
+        return self._model((_networks(members) or there)[:1], 0.0, self.stack, members, gain)
 
     def _model(
-        self, kept: list[Member], weight: float, chosen: _Candidate, members: list[Member], gain: Gain | None
+        self, kept: list[StackedLaMP], weight: float, chosen: _Candidate, members: list[Member], gain: Gain | None
     ) -> FittedModel:
         plan = self.plan
         model = FittedModel(
@@ -257,7 +282,7 @@ class _Fit:
             encoder=plan.encoder,
             stack=plan.stack,
             graph=self.graph if self.config.label_graph not in ("full", "edgeless") else None,
-            network=Ensemble(member.network for member in kept).eval() if kept else None,
+            network=Ensemble(kept).eval() if kept else None,
             decisions=chosen.decisions,
             label_priors=plan.priors,
             valid_truth=self.truth,
@@ -268,6 +293,8 @@ class _Fit:
             promises=Promises.of(self.truth, chosen.proba),
         )
         model.metadata = {"data": plan.name, "rows": plan.rows} | self._metadata(model, members, gain)
+        if plan.before is not None:
+            model.metadata["continued"] = continued_from(plan.before.model)
         if plan.refit is not None:
             self.control.log("fitting the base learners again on training and validation rows")
             plan.refit()
@@ -275,6 +302,9 @@ class _Fit:
 
     def _conditional(self, chosen: _Candidate, network_weight: float) -> Conditional | None:
         """What predicts where some labels are known; process 0 learns it for all."""
+        before = self.plan.before
+        if before is not None and before.knows_all(self.plan.label_names):
+            return before.model.conditional  # the rows before are more, and say the same of the same labels
         learned = None
         if distributed.team().leads:
             calibration = None if network_weight else chosen.calibration  # it belongs to what predicts

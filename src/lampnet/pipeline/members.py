@@ -6,6 +6,7 @@ so members trained together are equal, bit by bit, to members trained one after 
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import threading
@@ -120,8 +121,11 @@ class _Members:
         """One member; None where a signal came before it had an epoch of its own."""
         plan, fold = self.plan, self.plan.folds[number]
         training, began = _member_training(self.config.training, number, seconds), self.control.budget.spent()
-        network = build_member(self.config, len(plan.label_names), plan.encoder, self.graph, number)
-        _initialise(network, fold.train, training)
+        if plan.before is not None and plan.before.networks:
+            network = copy.deepcopy(plan.before.networks[number % len(plan.before.networks)]).train()
+        else:
+            network = build_member(self.config, len(plan.label_names), plan.encoder, self.graph, number)
+            _initialise(network, fold.train, training)
         if seconds:  # the start of the weights is a part of the member's time
             left = seconds - (self.control.budget.spent() - began)
             training = replace(training, time_budget=max(1e-3, left))

@@ -6,7 +6,7 @@ without its own rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -25,6 +25,8 @@ from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
 from lampnet.inference.examples import Examples, examples_of_views
+from lampnet.inference.predictor import FittedModel
+from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.base_learner_files import BaseLearnerFiles, identity_of
 from lampnet.pipeline.control import Control
 from lampnet.pipeline.mapped_rows import MappedRows
@@ -46,6 +48,23 @@ class Fold:
     valid: list[Examples]
 
 
+@dataclass(frozen=True)
+class Before:
+    """What had been learned already, where new rows are learned from.
+
+    networks  its networks, with nodes for the labels that are new
+    graph     its label graph, with edges of the labels that are new
+    """
+
+    model: FittedModel
+    networks: list[StackedLaMP]
+    graph: sparse.csr_matrix | None
+
+    def knows_all(self, label_names: Sequence[str]) -> bool:
+        """Whether no label is new."""
+        return self.model.label_names == tuple(label_names)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """Encoded rows with their base logits, and how the members of the ensemble share them.
@@ -55,6 +74,7 @@ class Plan:
     rows      how many rows there are, by part, for the model card
     refit     fits the base learners again on more rows once every choice is made; None where they know all rows
     refit_seconds  about how long that takes
+    before    what was learned from other rows before; None where everything is learned from these
     release   hands mapped pages back to the system; None for rows in memory
     """
 
@@ -68,6 +88,7 @@ class Plan:
     rows: dict[str, int]
     refit: Callable[[], None] | None = None
     refit_seconds: float = 0.0
+    before: Before | None = None
     release: Callable[[], None] | None = None
 
 

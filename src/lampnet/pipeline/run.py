@@ -16,17 +16,28 @@ from pathlib import Path
 from typing import Any
 
 from lampnet.config import Config
+from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.data.weights import check_label_weight
 from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderError, did_you_mean
 from lampnet.evaluation.scores import all_scores
+from lampnet.inference.match_schema import as_trained, match_rows
 from lampnet.inference.predictor import FittedModel
-from lampnet.persistence.model_folder import CHECKPOINTS, MODEL, check_target, read_description, save_model
+from lampnet.persistence.model_folder import (
+    CHECKPOINTS,
+    MODEL,
+    check_target,
+    load_model,
+    read_description,
+    save_model,
+)
 from lampnet.pipeline.base_learner_files import has_base_learner_files
+from lampnet.pipeline.continuing import Start
 from lampnet.pipeline.control import FitRun, Log, OnPhase, no_log, no_phase
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
+from lampnet.readers.files import plain_suffix
 from lampnet.readers.sources import Source, arranged, prior_graph
 from lampnet.readers.weight_column import read_label_weight
 from lampnet.runtime import distributed
@@ -46,6 +57,7 @@ FEATURES = {"embed": 0, "message-passing": 2}
 class Run:
     """What was asked for; `label_graph` and `label_weight` may also name a file.
 
+    start     the folder of a model to learn on from
     finished  whether the training has come to its end and its model is saved
     """
 
@@ -53,15 +65,17 @@ class Run:
     config: Config
     label_graph: str
     label_weight: str | None = None
+    start: str | None = None
     finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        graph, weight = (
-            str(Path(given).resolve()) if given is not None and Path(given).is_file() else given
-            for given in (self.label_graph, self.label_weight)
+        graph, weight, start = (
+            str(Path(given).resolve()) if given is not None and Path(given).exists() else given
+            for given in (self.label_graph, self.label_weight, self.start)
         )
         source = self.source.to_json() | {"root": self.source.root}
         asked = {"source": source, "config": self.config.to_json(), "label_graph": graph, "label_weight": weight}
+        asked |= {"start": start}
         return asked | {"finished": self.finished}
 
     @classmethod
@@ -71,10 +85,13 @@ class Run:
             source, graph, weight = Source.from_json(data["source"]), data["label_graph"], data.get("label_weight")
             if not isinstance(graph, str) or "\0" in graph:
                 raise TypeError("the label graph is no name")
-            if weight is not None and (not isinstance(weight, str) or "\0" in weight):
-                raise TypeError("the label weight is no name")
+            start = data.get("start")
+            for what, given in (("label weight", weight), ("start", start)):
+                if given is not None and (not isinstance(given, str) or "\0" in given):
+                    raise TypeError(f"the {what} is no name")
             asked: dict[str, Any] = {"source": source, "config": Config.from_json(data["config"])}
-            return cls(**asked, label_graph=graph, label_weight=weight, finished=data.get("finished") is True)
+            asked |= {"label_graph": graph, "label_weight": weight, "start": start}
+            return cls(**asked, finished=data.get("finished") is True)
         except (KeyError, TypeError, AttributeError) as fault:
             raise CheckpointError(f"{RUN} is damaged ({fault}); train again into another folder") from None
 
@@ -157,16 +174,22 @@ def _train_into(
     if is_over:
         raise AlreadyFinished
     # The data first: a mistake there must leave no folder behind.
-    data, columns = _data(run, folder if is_new else None, kept, resumes, log)
+    start = None
+    if run.start is None:
+        data, columns = _data(run, folder if is_new else None, kept, resumes, log)
+    else:
+        data, columns, start = new_rows(run.source, load_model(run.start), run.config, log)
     names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
-    kind, edges = prior_graph(run.label_graph, run.source, names)
-    config = replace(run.config, label_graph=kind)
+    config, edges = run.config, None
+    if start is None:
+        kind, edges = prior_graph(run.label_graph, run.source, names)
+        config = replace(run.config, label_graph=kind)
     label_weight = check_label_weight(read_label_weight(run.label_weight), names)
     if team.leads and not resumes:
         _begin(run, folder, kept)
     try:
         fit_run = replace(fit_run, folder=kept, resume=resumes)
-        model = fit(data, config, label_edges=edges, label_weight=label_weight, run=fit_run)
+        model = fit(data, config, label_edges=edges, label_weight=label_weight, start=start, run=fit_run)
     except Stopped as stopped:
         if stopped.model is not None and team.leads:
             _save(stopped.model, run, columns, folder)
@@ -185,6 +208,26 @@ def _train_into(
     assert model.valid_proba is not None
     scores = all_scores(model.valid_truth, model.valid_proba, model.decisions)
     return Outcome(model, scores, run.source, has_test=isinstance(data, Splits) and data.test is not None)
+
+
+def new_rows(source: Source, model: FittedModel, config: Config, log: Log) -> tuple[Splits, dict[str, Any], Start]:
+    """Rows to add to a model, read as those that it was trained on; and what their columns were taken for."""
+    if is_prepared(source.data) or is_large_table(source):
+        raise DataError("rows that are mapped from disk cannot be added to a model; give fewer rows, or parts")
+    opened, columns = as_trained(model, source).open_and_columns(config.training.seed, log)
+    splits = arranged(opened, source)
+    matched = {
+        part: _matched(model, getattr(splits, part)) for part in ("train", "valid") if getattr(splits, part) is not None
+    }
+    listed = bool(columns.get("separator")) or plain_suffix(Path(source.data)) in (".jsonl", ".ndjson", ".json")
+    made = Splits(train=matched["train"], valid=matched.get("valid"), arranged=splits.arranged)
+    return made, columns, Start(model, absent_is_false=listed)
+
+
+def _matched(model: FittedModel, data: Dataset) -> Dataset:
+    """Rows with the model's features; labels as they are, because some may be new."""
+    rows = match_rows(model, replace(data, labels=None, label_names=()), data.name)
+    return replace(rows, labels=data.labels, label_names=data.label_names)
 
 
 def _data(
