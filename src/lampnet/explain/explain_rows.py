@@ -38,8 +38,8 @@ KNOWN = (
     "what the input alone says."
 )
 MIXED = (
-    "The prediction is {weight:.0%} the network's last stage and otherwise that of the base learners (stage 0), by "
-    "the share of the folds in which the network scored better."
+    "The prediction is {weight:.0%} the network's last stage and otherwise that of the base learners (stage 0): the "
+    "share that scored best on held-out rows, in the folds in which the network scored better."
 )
 
 

@@ -56,8 +56,8 @@ class FittedModel:
     valid_truth, valid_proba  labels and out-of-fold probabilities (n, L) of the held-out rows that the decisions
                   were chosen on: the validation rows or, cross-fitted, all labelled rows; not saved
     precision     "float32", or "int8" for 8-bit products
-    network_weight  the share of the folds in which the network beat the stack; the stack counts for the rest.
-                  At 0 a network may be there all the same, for explanations of its messages
+    network_weight  the network's share of the logits, chosen out-of-fold; the stack has the rest. At 0 a network may
+                  be there all the same, for explanations of its messages
     conditional   predicts where some labels are known; None for a model that cannot take known labels
     calibration   makes the probabilities as often true as they say; None where they are so already
     promises      thresholds for which recall or precision is promised; None for models of an older lampnet

@@ -44,9 +44,11 @@ from lampnet.training.progress import Progress, Stopped
 
 #: a network that would get less than this share of the time budget is not begun
 LEAST_NETWORK_SHARE = 0.1
-#: how often decisions are chosen after the networks: on their own predictions, and where few or many labels are known;
-#: what known labels say about the others is learned in about as long again
-AFTER_NETWORKS = 4
+#: of the networks' logits beside the stack's; half of both is often better than either, as ensembles are
+SHARES = (1.0, 0.5)
+#: how often decisions are chosen after the networks: on their own predictions, for each share, and where few or many
+#: labels are known; what known labels say about the others is learned in about as long again
+AFTER_NETWORKS = 5
 #: each of these parts of the held-out rows is calibrated without its own rows
 CALIBRATION_FOLDS = 5
 #: where fewer new rows are learned from, cut-offs and calibration stay as they were chosen on the rows before
@@ -195,17 +197,23 @@ class _Fit:
             raise stopped
         return model
 
-    def _candidate(self, members: Sequence[Member | None]) -> _Candidate:
-        """Predictions of all held-out rows: by the member that was validated on them or, without one, by the stack."""
+    def _candidate(self, members: Sequence[Member | None], share: float = 1.0) -> _Candidate:
+        """Predictions of all held-out rows: by the member that was validated on them or, without one, by the stack.
+
+        share  of the member's logits; the stack's logits have the rest
+        """
         self.control.phase(0.0, "choosing the decisions on held-out rows")
         parts = []
         for fold, member in zip(self.plan.folds, members, strict=True):
-            if member is not None:
+            if member is not None and share == 1:
                 parts.append(member.held_out_logits)
                 continue
             stacked = fold.valid[0].stacked()
             assert stacked is not None
-            parts.append(with_priors_for_empty_rows(stacked, fold.valid[0].nodes, self.plan.priors))
+            logits = with_priors_for_empty_rows(stacked, fold.valid[0].nodes, self.plan.priors)
+            if member is not None:
+                logits = share * member.held_out_logits + np.float32(1 - share) * logits
+            parts.append(logits)
         return self._decided(self.plan.folds, parts)
 
     def _decided(self, folds: Sequence[Fold], parts: Sequence[np.ndarray]) -> _Candidate:
@@ -256,21 +264,29 @@ class _Fit:
             return self._model(_networks(kept), 1.0, chosen, members, None)
         gain = None
         if kept:
-            by_number = {member.number: member for member in kept}
-            corrected = self._candidate([by_number.get(number) for number in range(len(self.plan.folds))])
-            before = (self.stack.proba, self.stack.decisions)
-            after = (corrected.proba, corrected.decisions)
-            gain = measure_gain(self.truth, before, after, weights=self.weights)
             always = self.config.training.keep_network == "always"
+            gain, share, corrected = max(
+                (self._corrected(kept, share) for share in (SHARES[:1] if always else SHARES)),
+                key=lambda tried: tried[0].mean,
+            )
             if always or gain.is_clear(self.config.training.metric):
                 self.control.log(f"the network adds to the base learners, out-of-fold: {gain.describe()}")
-                return self._model(_networks(kept), len(kept) / len(self.plan.folds), corrected, members, gain)
+                weight = share * len(kept) / len(self.plan.folds)
+                return self._model(_networks(kept), weight, corrected, members, gain)
         if members:
             found = f" ({gain.describe()})" if gain is not None else ""
             self.control.log(f"the network is not clearly better out-of-fold than the base learners{found}: left out")
         # One network stays for explanations of its messages; it does not enter the predictions.
         there = [] if self.plan.before is None else self.plan.before.networks
         return self._model((_networks(members) or there)[:1], 0.0, self.stack, members, gain)
+
+    def _corrected(self, kept: list[Member], share: float) -> tuple[Gain, float, _Candidate]:
+        """What the members add to the stack where their logits have this share beside the stack's."""
+        assert self.stack is not None
+        by_number = {member.number: member for member in kept}
+        corrected = self._candidate([by_number.get(number) for number in range(len(self.plan.folds))], share)
+        before, after = ((tried.proba, tried.decisions) for tried in (self.stack, corrected))
+        return measure_gain(self.truth, before, after, weights=self.weights), share, corrected
 
     def _model(
         self, kept: list[StackedLaMP], weight: float, chosen: _Candidate, members: list[Member], gain: Gain | None

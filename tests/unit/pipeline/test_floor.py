@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +30,8 @@ from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.pipeline import members
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
-from lampnet.pipeline.plan import REFIT_SHARE
+from lampnet.pipeline.members import Member, train_members
+from lampnet.pipeline.plan import REFIT_SHARE, Plan
 from lampnet.training.progress import Stopped
 from lampnet.training.trainer import Trainer
 
@@ -133,6 +135,31 @@ def test_a_network_that_helps_is_kept_and_the_card_says_what_it_adds(tmp_path: P
     card = (save_model(model, tmp_path / "m") / "README.md").read_text(encoding="utf-8")
     assert f"mean {gain['mean']:+.4f}" in card
     assert "it is kept" in card
+
+
+def test_network_and_stack_have_half_each_where_that_is_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks whose errors are those of the stack, the other way round: the mean of both is right everywhere."""
+    data = random_rows(80, 3, 1.0, seed=2)
+
+    def opposite(plan: Plan, *rest: Any) -> list[Member]:
+        members = train_members(plan, *rest)
+        changed = []
+        for member in members:
+            valid = plan.folds[member.number].valid[0]
+            right = 0.6 * valid.all_targets() - 0.3
+            changed.append(replace(member, held_out_logits=2 * right - valid.stacked(), is_kept=True))
+        return changed
+
+    monkeypatch.setattr("lampnet.pipeline.fit.train_members", opposite)
+    config = Config.preset("fast").updated({**TINY, "training.folds": 2})
+    model = fit(Splits(train=data), config)
+    assert model.network is not None
+    assert model.network_weight == len(model.network.members) / 4
+    assert out_of_fold(model)["micro_f1"] == 1.0
+    whole, none = (replace(model, network_weight=weight, calibration=None).logits(data.rows) for weight in (1.0, 0.0))
+    mixed = replace(model, calibration=None).logits(data.rows)
+    weight = model.network_weight
+    np.testing.assert_allclose(mixed, weight * whole + (1 - weight) * none, atol=1e-5)
 
 
 def test_members_side_by_side_are_those_trained_one_after_the_other() -> None:
