@@ -659,6 +659,16 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.model_.metadata["estimator"] = saved.to_json()
         return save_model(self.model_, folder)
 
+    def export_onnx(self, file: str | Path) -> Path:
+        """Write one ONNX file from rows (and known labels) to probabilities, which needs no lampnet to run.
+
+        docs/export.md describes its inputs and what cannot be exported, which is refused with a `ConfigError`.
+        """
+        check_is_fitted(self, "model_")
+        from lampnet.export.to_onnx import OnnxModel
+
+        return OnnxModel(self.model_).save(file)
+
     @classmethod
     def load(cls, folder: str | Path, pretrained: str | None = None) -> LaMPClassifier:
         """A fitted classifier from a model folder, whoever wrote it; nothing is executed.

@@ -185,7 +185,7 @@ class ForestLearner:
 
     def _logits(self, leaf_nT: np.ndarray, use_nT: np.ndarray | None, progress: OnProgress = no_progress) -> np.ndarray:
         """Each row is predicted by the trees that `use_nT` selects for it, None for all."""
-        shares, n = self._leaf_shares(), len(leaf_nT)
+        shares, n = self.leaf_shares(), len(leaf_nT)
         logits = np.empty((n, len(self.prior)), dtype=np.float32)
         for first in range(0, n, _BLOCK):
             progress(first / n, "predicting out-of-bag")
@@ -201,7 +201,7 @@ class ForestLearner:
             logits[first : first + _BLOCK] = logit(share)
         return logits
 
-    def _leaf_shares(self) -> Any:
+    def leaf_shares(self) -> Any:
         """(leaves, L): the share of a leaf's rows that has each label; sparse where that is smaller."""
         if self._shares is None:
             weight = np.repeat(1.0 / self.leaf_sizes, self.leaf_sizes).astype(np.float32)

@@ -105,7 +105,9 @@ def _known_residuals(covariance_LL: np.ndarray, p_BL: np.ndarray, states_BL: np.
     most = min(MOST_KNOWN, int((states_BL != UNKNOWN).sum(axis=1).max(initial=0)))
     if not most:
         return None
-    chosen_BK = np.argpartition(-np.abs(residual_BL), most - 1, axis=1)[:, :most]
+    # Known labels come before unknown ones also where the residual is 0.
+    size_BL = np.where(states_BL == UNKNOWN, -1.0, np.abs(residual_BL))
+    chosen_BK = np.argpartition(-size_BL, most - 1, axis=1)[:, :most]
     padding_BK = np.take_along_axis(states_BL, chosen_BK, axis=1) == UNKNOWN
     S_BKK = covariance_LL[chosen_BK[:, :, None], chosen_BK[:, None, :]].astype(np.float64)
     S_BKK[padding_BK[:, :, None] | padding_BK[:, None, :]] = 0.0

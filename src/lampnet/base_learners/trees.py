@@ -63,6 +63,10 @@ class Trees:
             return "a tree splits on a feature that does not exist"
         return ""
 
+    def right_children(self) -> np.ndarray:
+        """The right child of each node, among all nodes; a leaf's own number for a leaf. The left one is the next."""
+        return self._walk.right
+
     @cached_property
     def _walk(self) -> _Walk:
         return _Walk(self)

@@ -25,6 +25,7 @@ COMMANDS = (
     "audit",
     "complete",
     "serve",
+    "export",
     "data",
     "compare",
     "reproduce",

@@ -94,7 +94,7 @@ class ColumnsEncoder(Encoder):
 
     def parse(self, rows: Any) -> tuple[np.ndarray, np.ndarray]:
         """Standardised values (n, C), 0 where missing or categorical, and the vector ids (n, C)."""
-        table = self._checked(rows)
+        table = self.checked_table(rows)
         columns = len(self.feature_names)
         missing = np.isnan(table.values)
         values = np.where(missing, np.float32(0), standardised(table.values, self.mean, self.spread))
@@ -124,10 +124,15 @@ class ColumnsEncoder(Encoder):
         row, column = np.nonzero(ids >= columns)
         features[row, ids[row, column]] = 1.0
         features[:, :columns] = values
+        return features[:, self.used_features()]
+
+    def used_features(self) -> np.ndarray:
+        """bool (ids,): which of the vector ids are features too."""
+        columns = len(self.feature_names)
         used = np.ones(self.n_ids, dtype=bool)
         used[list(self.categories)] = False
         used[columns : 2 * columns] = self.gaps > 0
-        return features[:, used]
+        return used
 
     def embedding(self, width: int) -> ColumnVectors:
         return ColumnVectors(self.n_ids, width)
@@ -185,7 +190,8 @@ class ColumnsEncoder(Encoder):
     def n_ids(self) -> int:
         return 2 * len(self.feature_names) + sum(len(names) for names in self.categories.values())
 
-    def _checked(self, rows: Any) -> Table:
+    def checked_table(self, rows: Any) -> Table:
+        """The rows with the columns of training, in their order."""
         table = as_table(rows, self.feature_names)
         if table.names != self.feature_names:
             extra = [name for name in table.names if name not in self.feature_names]

@@ -112,7 +112,7 @@ class DnaEncoder(Encoder):
 
     def features_of(self, windows: np.ndarray) -> sparse.csr_matrix:
         """Counts of six-base words, each word and its reverse complement as one; log, each row of length one."""
-        table, n_words = _canonical_words()
+        table, n_words = canonical_words()
         parts = [sparse.csr_matrix((0, n_words), dtype=np.float32)]
         for first in range(0, len(windows), CHUNK):
             part = windows[first : first + CHUNK]
@@ -173,7 +173,7 @@ def reverse_complement(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.array([3, 2, 1, 0, 4], dtype=np.uint8)[rows[:, ::-1]])
 
 
-def _canonical_words() -> tuple[np.ndarray, int]:
+def canonical_words() -> tuple[np.ndarray, int]:
     """For each six-base word its number among words that equal their reverse complement's, and how many there are."""
     codes, powers = np.arange(4**KMER), 4 ** np.arange(KMER)
     reverse = (3 - codes[:, None] // powers % 4) @ powers[::-1]

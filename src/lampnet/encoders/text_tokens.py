@@ -80,6 +80,10 @@ class Tokens:
         """The character span of each token, unknown ones too."""
         return [(int(start), int(end)) for start, end in self._tokenizer.encode(_whole(text)).offsets]
 
+    def tokenizer_json(self) -> str:
+        """The tokenizer as the package tokenizers reads it; its numbers are one higher, 0 is an unknown word."""
+        return str(self._tokenizer.to_str())
+
     def state(self) -> dict[str, Any]:
         """The vocabulary as JSON data."""
         merges = None if self.merges is None else [list(pair) for pair in self.merges]
