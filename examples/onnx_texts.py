@@ -25,6 +25,7 @@ tokens = np.full((len(ids), max(map(len, ids))), -1, dtype=np.int64)
 for row, numbers in enumerate(ids):
     tokens[row, : len(numbers)] = numbers
 known = np.array([[label in given.known for label in labels]], dtype=np.int8)
-for text, probabilities in zip(given.texts, session.run(["probabilities"], {"tokens": tokens, "known": known})[0]):
+rows = session.run(["probabilities"], {"tokens": tokens, "known": known})[0]
+for text, probabilities in zip(given.texts, rows, strict=True):
     best = np.argsort(-probabilities)[:5]
     print(json.dumps({"text": text, "labels": {labels[j]: round(float(probabilities[j]), 4) for j in best}}))
