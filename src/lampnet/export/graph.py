@@ -186,7 +186,7 @@ class Graph:
         """np.put_along_axis on the second axis, into a copy; `add` adds instead."""
         return self.op("ScatterElements", onto, index_BK, values_BK, axis=1, **({"reduction": "add"} if add else {}))
 
-    def top(self, x_BL: Value, count: Value, axis: int = 1) -> tuple[Value, Value]:
+    def top(self, x_BL: Value, count: Any, axis: int = 1) -> tuple[Value, Value]:
         """The largest `count` (int64 (1,)) along an axis and their places, equals by their place."""
         values, places = self.ops("TopK", 2, x_BL, count, axis=axis, largest=1, sorted=1)
         return values, places
@@ -228,7 +228,7 @@ class Graph:
     def constant_bytes(self) -> int:
         """How much the constants and the tables of trees take."""
         attributes = (attribute for node in self._scopes[0] for attribute in node.attribute)
-        return sum(len(one.raw_data) for one in self.constants) + sum(one.ByteSize() for one in attributes)
+        return int(sum(len(one.raw_data) for one in self.constants) + sum(one.ByteSize() for one in attributes))
 
     @contextmanager
     def _inner(self) -> Iterator[list[Any]]:

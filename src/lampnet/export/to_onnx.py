@@ -101,8 +101,9 @@ class OnnxModel:
         low, high = np.append(-np.inf, x[1:-1]), np.append(x[1:-1], np.inf)
         begin = np.clip(x[0], low, high)
         pieces = graph.op("Max", graph.op("Min", z, high), low) - begin
-        curve = (pieces * (np.diff(y) / np.diff(x))).summed(-1, keep=False) + y[0]
-        return (curve * calibration.slope_L + calibration.shift_L).cast(np.float32)
+        curve: Value = (pieces * (np.diff(y) / np.diff(x))).summed(-1, keep=False) + y[0]
+        calibrated: Value = curve * calibration.slope_L + calibration.shift_L
+        return calibrated.cast(np.float32)
 
     def _prior_for_empty_rows(self, logits: Value) -> Value:
         has_nodes, priors = self.rows.has_nodes(), self.model.label_priors
