@@ -121,7 +121,7 @@ class _Member:
                 there = present.cast(np.float32)
                 counts = graph.op("Max", there.summed(1), 1.0)
                 mean_BD = (z * there.unsqueezed(-1)).summed(1, keep=False) / counts
-            scale = network.readout_scale * float(network.initial_gate)
+            scale = network.readout_scale * network.initial_gate.item()
             initial = mean_BD @ array(network.W_y.T) * scale
             return initial if network.bias is None else initial + array(network.bias)
         if not network.shortlist:
@@ -149,7 +149,7 @@ class _Member:
 
     def _readout(self, u: Value, labels: Labels) -> Value:
         graph, network = self.graph, self.network
-        scale = network.readout_scale * (1.0 if network.gate is None else float(network.gate))
+        scale = network.readout_scale * (1.0 if network.gate is None else network.gate.item())
         logits = (u * labels.vectors).summed(-1, keep=False) * scale
         if labels.stacked is not None:
             logits = logits + labels.stacked

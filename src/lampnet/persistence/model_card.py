@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,12 +11,16 @@ from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.predictor import FittedModel
 
 LABELS_SHOWN = 50
+#: how model hubs call what a kind of rows is for, and the metrics that they know
+TASKS = {"text": "text-classification", "columns": "tabular-classification", "image": "image-classification"}
+KNOWN_METRICS = {"subset_accuracy": "accuracy", "example_f1": "f1", "micro_f1": "f1", "macro_f1": "f1"}
 
 
 def model_card(model: FittedModel) -> str:
     """Markdown for the README.md of a model folder."""
     metadata, config = model.metadata, model.config
     lines = [
+        *_front_matter(model),
         f"# A lampnet model for {_plain(metadata.get('data', 'unnamed data'))}",
         "",
         "Predicts sets of labels by Label Message Passing. Load it with `LaMPClassifier.load(folder)` or use",
@@ -65,6 +71,29 @@ def model_card(model: FittedModel) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _front_matter(model: FittedModel) -> list[str]:
+    """Metadata as model hubs read it: YAML, of which JSON is a part, so that no name can break it."""
+    name = _plain(model.metadata.get("data", "unnamed data"))
+    scores = model.metadata.get("valid_scores", {})
+    measured = [
+        {"type": KNOWN_METRICS.get(metric, metric), "name": f"{metric} on held-out rows", "value": round(score, 4)}
+        for metric in METRICS
+        if isinstance(score := scores.get(metric), float) and math.isfinite(score)
+    ]
+    task = {"type": TASKS.get(model.encoder.kind, "other"), "name": "multi-label classification"}
+    result = {"task": task, "dataset": {"type": name, "name": name}, "metrics": measured}
+    fields: dict[str, Any] = {
+        "library_name": "lampnet",
+        "license": "unknown",  # that of the data decides, which lampnet does not know
+        "tags": ["lampnet", "multi-label-classification", "label-message-passing", model.encoder.kind],
+        "metrics": sorted({one["type"] for one in measured}),
+        "model-index": [{"name": f"lampnet on {name}", "results": [result]}],
+    }
+    if model.encoder.kind in TASKS:
+        fields["pipeline_tag"] = TASKS[model.encoder.kind]
+    return ["---", *(f"{key}: {json.dumps(value)}" for key, value in fields.items()), "---", ""]
 
 
 def _stack_lines(metadata: Mapping[str, Any], counts: bool) -> list[str]:
