@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
+from lampnet.base_learners.feature_terms import FeatureTerms, through
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.base_learners.trees import Trees
 from lampnet.data.label_priors import label_priors, mixed_priors
@@ -183,6 +184,36 @@ class ForestLearner:
     def logits(self, X: Features) -> np.ndarray:
         return self._logits(self.trees.leaves(_seen(X, self.columns)), None)
 
+    def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
+        """What each split on a row's ways changes about the label's share is added to the feature it splits on.
+
+        A sum starts from the mean share of the trees' rows. This is the attribution of treeinterpreter (Saabas).
+        """
+        n, n_trees, prior = len(rows_n), len(self.trees), self.prior[labels_K].astype(np.float64)
+        paths = self.trees.paths(self.trees.leaves(_seen(X[rows_n], self.columns)))
+        pair_P = paths.row * np.int64(X.shape[1]) + self.columns[paths.feature]
+        pairs, pair_of_P = np.unique(pair_P, return_inverse=True)
+        values_EK, start_K = np.zeros((len(pairs), len(prior))), np.zeros(len(prior))
+        sizes = np.concatenate([[0], np.cumsum(self.leaf_sizes)])
+        shares = self._leaf_shares()[:, labels_K]
+        for k in range(len(prior)):
+            column = shares[:, k].toarray().ravel() if sparse.issparse(shares) else shares[:, k]
+            sums = np.concatenate([[0.0], np.cumsum(column.astype(np.float64) * self.leaf_sizes)])
+
+            def share(leaves: np.ndarray, sums: np.ndarray = sums) -> np.ndarray:
+                return np.asarray((sums[leaves[1]] - sums[leaves[0]]) / (sizes[leaves[1]] - sizes[leaves[0]]))
+
+            change_P = share(paths.lower) - share(paths.upper)
+            values_EK[:, k] = np.bincount(pair_of_P, change_P, len(pairs)) / (n_trees + 1.0)
+            start_K[k] = (share(paths.roots).sum() + prior[k]) / (n_trees + 1.0)
+        row_E, column_E = pairs // X.shape[1], pairs % X.shape[1]
+        end_nK = np.tile(start_K, (n, 1))
+        np.add.at(end_nK, row_E, values_EK)
+        slope_nK = through(_bounded_logit, np.broadcast_to(start_K, end_nK.shape), end_nK)
+        offsets = np.searchsorted(row_E, np.arange(n + 1))
+        start_nK = np.broadcast_to(_bounded_logit(start_K), end_nK.shape)
+        return FeatureTerms(start_nK, offsets, column_E, values_EK * slope_nK[row_E])
+
     def _logits(self, leaf_nT: np.ndarray, use_nT: np.ndarray | None, progress: OnProgress = no_progress) -> np.ndarray:
         """Each row is predicted by the trees that `use_nT` selects for it, None for all."""
         shares, n = self.leaf_shares(), len(leaf_nT)
@@ -197,8 +228,7 @@ class ForestLearner:
             picked = sparse.csr_matrix((ones, leaf[use], starts), shape=(len(leaf), shares.shape[0])) @ shares
             total = picked.toarray() if sparse.issparse(picked) else picked
             # One vote for the prior keeps the logits finite.
-            share = np.clip((total + self.prior) / (counts[:, None] + 1.0), 1e-4, 1 - 1e-4)
-            logits[first : first + _BLOCK] = logit(share)
+            logits[first : first + _BLOCK] = _bounded_logit((total + self.prior) / (counts[:, None] + 1.0))
         return logits
 
     def leaf_shares(self) -> Any:
@@ -238,6 +268,10 @@ class ForestLearner:
         starts = np.concatenate([[0], np.cumsum(sizes)])
         self.Y, self._shares = sparse.csr_matrix((data, wide["Y.indices"], starts), (len(sizes), len(self.prior))), None
         self.Y.check_format(full_check=True)
+
+
+def _bounded_logit(share: np.ndarray) -> np.ndarray:
+    return np.asarray(logit(np.clip(share, 1e-4, 1 - 1e-4)))
 
 
 _INTEGERS = ("nodes", "feature", "columns", "leaf_sizes", "members", "Y.indices", "Y.sizes")

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import norm
 
+from lampnet.base_learners.feature_terms import FeatureTerms, Neighbours, through
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
 from lampnet.data.label_priors import label_priors, mixed_priors
 from lampnet.data.splits import fold_numbers
@@ -137,6 +138,47 @@ class KNNLearner:
             logits[block] = _bounded_logit((votes + self.prior) / (weight.sum(axis=1, keepdims=True) + 1.0))
         return logits
 
+    def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
+        """A neighbour's share is its vote; each of its features has the part that it has in their similarity."""
+        rows, reference = sparse.csr_matrix(_unit_rows(X[rows_n]), dtype=np.float64), sparse.csr_matrix(self.X)
+        n, prior = len(rows_n), self.prior[labels_K].astype(np.float64)
+        k = min(NEIGHBOURS, reference.shape[0])
+        index_nJ, cosine_nJ = np.zeros((n, k), dtype=np.int64), np.zeros((n, k))
+        shares_nJK, values_EK = np.zeros((n, k, len(prior))), np.zeros((rows.nnz, len(prior)))
+        nearest_nJ = self._nearest(X, rows_n, k) if k else index_nJ
+        for row in range(n if k else 0):
+            own, nearest = rows[row], nearest_nJ[row]
+            near = reference[nearest].astype(np.float64)[:, own.indices].toarray() * own.data  # (J, features)
+            cosine = near.sum(axis=1)
+            vote = np.maximum(cosine, 0) ** SIMILARITY_POWER
+            vote /= max(vote.max(), 1e-12)
+            votes_JK = vote[:, None] * (_dense(self.Y[nearest][:, labels_K]) - prior) / (vote.sum() + 1.0)
+            shares = votes_JK * through(_exact_logit, prior, prior + votes_JK.sum(axis=0))
+            order = np.argsort(-cosine, kind="stable")
+            index_nJ[row], cosine_nJ[row], shares_nJK[row] = nearest[order], cosine[order], shares[order]
+            there = vote > 0
+            values_EK[rows.indptr[row] : rows.indptr[row + 1]] = (near[there] / cosine[there, None]).T @ shares[there]
+        start_nK = np.broadcast_to(_exact_logit(prior), (n, len(prior)))
+        neighbours = Neighbours(index_nJ, cosine_nJ, shares_nJK)
+        return FeatureTerms(start_nK, rows.indptr, rows.indices, values_EK, neighbours)
+
+    def labels_of(self, index: int) -> np.ndarray:
+        """The labels of a reference row, by number; an unknown label counts as its prior and is none of them."""
+        return np.flatnonzero(_dense(self.Y[index : index + 1])[0] == 1)
+
+    def _nearest(self, X: Features, rows_n: np.ndarray, k: int) -> np.ndarray:
+        """The k nearest reference rows of some rows, searched in the same blocks as `logits` does.
+
+        Of equally near rows the same are found only if they are compared in the same products.
+        """
+        nearest_nJ = np.zeros((len(rows_n), k), dtype=np.int64)
+        for block in np.unique(rows_n // _BLOCK):
+            own = np.flatnonzero(rows_n // _BLOCK == block)
+            first = block * _BLOCK
+            cosine = _dense(_unit_rows(X[first : first + _BLOCK]) @ self._transposed()).astype(np.float32, copy=False)
+            nearest_nJ[own] = np.argpartition(-cosine[rows_n[own] - first], k - 1, axis=1)[:, :k]
+        return nearest_nJ
+
     def _transposed(self) -> Any:
         """(F, n) reference rows; kept, because to turn them round takes longer than to compare one row with them."""
         if self._X_T is None:
@@ -155,6 +197,12 @@ class KNNLearner:
 def _bounded_logit(p: np.ndarray) -> np.ndarray:
     p = np.clip(p, 1e-4, 1 - 1e-4)
     return np.asarray(np.log(p / (1 - p)), dtype=np.float32)  # scipy.special.logit rounds float32 differently
+
+
+def _exact_logit(p: np.ndarray) -> np.ndarray:
+    """float64, bounded likewise."""
+    p = np.clip(p, 1e-4, 1 - 1e-4)
+    return np.asarray(np.log(p / (1 - p)), dtype=np.float64)
 
 
 def _dense(X: Any) -> np.ndarray:

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from scipy import sparse
 from scipy.special import logit
 
+from lampnet.base_learners.feature_terms import FeatureTerms, through
 from lampnet.base_learners.newton import Loss, Matrix, Stopping, fit_linear
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.data.label_priors import label_priors
@@ -183,6 +185,15 @@ class LinearLearner:
     def logits(self, X: Features) -> np.ndarray:
         return _bounded(X @ self.weights + self.intercepts)
 
+    def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
+        rows = sparse.csr_matrix(X[rows_n])
+        W, b = self.weights[:, labels_K].astype(np.float64), self.intercepts[labels_K].astype(np.float64)
+        added_EK = rows.data[:, None] * W[rows.indices]
+        slope_nK = through(_limited, np.broadcast_to(b, (rows.shape[0], len(b))), rows @ W + b)
+        row_E = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        start_nK = np.broadcast_to(_limited(b), slope_nK.shape)
+        return FeatureTerms(start_nK, rows.indptr, rows.indices, added_EK * slope_nK[row_E])
+
     def arrays(self) -> dict[str, np.ndarray]:
         choice = np.array([CHOICES.index((self.loss, self.C))], dtype=np.int64)
         return {"weights": self.weights, "intercepts": self.intercepts, "choice": choice}
@@ -313,4 +324,9 @@ def _average_precision(scores: np.ndarray, Y: np.ndarray, counts: np.ndarray | N
 
 def _bounded(logits: np.ndarray) -> np.ndarray:
     """A label without positives has no finite intercept; how far the solver got must not matter."""
-    return np.clip(np.asarray(logits, dtype=np.float32), -MAX_ABS_LOGIT, MAX_ABS_LOGIT)
+    return _limited(np.asarray(logits, dtype=np.float32))
+
+
+def _limited(logits: np.ndarray) -> np.ndarray:
+    """The same in the type of the logits."""
+    return np.asarray(np.clip(logits, -MAX_ABS_LOGIT, MAX_ABS_LOGIT))

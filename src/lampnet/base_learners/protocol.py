@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.data.weights import Weights
 
 Features = Any  # CSR or dense (n, F)
@@ -86,6 +87,12 @@ class BaseLearner(Protocol):
 
     def logits(self, X: Features) -> np.ndarray:
         """Logits of new rows, float32 (n, L)."""
+
+    def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
+        """What each feature adds to the logits of some labels, by number, in some of the rows.
+
+        All rows that were predicted together are given: a search among them must find the same again.
+        """
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything learned, for the model folder; enough to `refit` too."""

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
+from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
@@ -160,6 +161,23 @@ class Stack:
             raise ModelFolderError(
                 f"the base learners of this model do not fit its {X.shape[1]} input features ({fault}); train it again"
             ) from fault
+
+    def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> tuple[np.ndarray, list[FeatureTerms]]:
+        """The stacked logits of some labels in some rows of X as sums: one bias per label (K,), each learner's terms.
+
+        X  all rows as they came to `logits`
+        """
+        weights = self.weights.weights_LK[labels_K].astype(np.float64)
+        learners = [
+            learner.terms(X, rows_n, labels_K).scaled(weights[:, k] / float(self.spread[k]), self.centre[labels_K, k])
+            for k, learner in enumerate(self.learners)
+        ]
+        return self.weights.bias_L[labels_K].astype(np.float64), learners
+
+    def labels_of_neighbour(self, index: int) -> np.ndarray:
+        """The labels, by number, of a training row that `terms` names as a neighbour."""
+        knn = next(learner for learner in self.learners if isinstance(learner, KNNLearner))
+        return knn.labels_of(index)
 
     def _scaled(self, logits: np.ndarray) -> np.ndarray:
         return ((logits - self.centre) / self.spread).astype(np.float32)

@@ -79,6 +79,47 @@ class Trees:
             leaves[first : first + rows] = self._walk.leaves(X[first : first + rows])
         return leaves
 
+    def paths(self, leaf_nT: np.ndarray) -> Paths:
+        """The ways of rows from the roots to these leaves, numbered as `leaves` does."""
+        return Paths.down_to(self._walk, leaf_nT)
+
+
+class Paths:
+    """Every edge on the ways of n rows down all trees.
+
+    row        int (P,), whose way it is
+    feature    int (P,), what the edge's upper node splits on
+    lower      (2, P), the leaves below its lower node: first and last + 1; they stand side by side
+    upper      (2, P), the leaves below its upper node
+    roots      (2, T), the leaves of each tree
+    """
+
+    def __init__(
+        self, row: np.ndarray, feature: np.ndarray, lower: np.ndarray, upper: np.ndarray, roots: np.ndarray
+    ) -> None:
+        self.row, self.feature, self.lower, self.upper, self.roots = row, feature, lower, upper, roots
+
+    @classmethod
+    def down_to(cls, walk: _Walk, leaf_nT: np.ndarray) -> Paths:
+        n, n_trees = leaf_nT.shape
+        at, row = walk.leaf_nodes[leaf_nT.ravel()], np.repeat(np.arange(n), n_trees)
+        lower, upper, whose = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], [row[:0]]
+        while True:  # one level up at a time
+            above = walk.parent[at]
+            inside = above >= 0
+            if not inside.any():
+                break
+            at, above, row = at[inside], above[inside], row[inside]
+            lower.append(at)
+            upper.append(above)
+            whose.append(row)
+            at = above
+        lowers, uppers = np.concatenate(lower), np.concatenate(upper)
+        below = walk.leaves_below
+        return cls(
+            np.concatenate(whose), walk.feature[uppers], below[:, lowers], below[:, uppers], below[:, walk.roots]
+        )
+
 
 class _Walk:
     """The arrays that a walk needs, worked out once.
@@ -101,7 +142,26 @@ class _Walk:
         key = (open_branches - open_branches.min() + 1) * (n + 1) + np.arange(n)
         self.right = np.arange(n)  # a leaf's own
         self.right[inner] = order[np.searchsorted(key[order], key[inner] - (n + 1))] + 1
+        self._inner, self.leaf_nodes, self._subtree_ends = inner, leaves, (key, order)
         self._index_root_chains(np.repeat(np.arange(len(trees)), trees.nodes))
+
+    @cached_property
+    def parent(self) -> np.ndarray:
+        """The node above each node; -1 for roots."""
+        parent = np.full(len(self.right), -1, dtype=np.int64)
+        parent[self._inner + 1] = parent[self.right[self._inner]] = self._inner
+        return parent
+
+    @cached_property
+    def leaves_below(self) -> np.ndarray:
+        """(2, N): the first leaf below each node, and one more than the last; a leaf has itself."""
+        n, inner, (key, order) = len(self.right), self._inner, self._subtree_ends
+        end = np.arange(n)
+        # A subtree ends where one branch less is open than before its node: two less than right behind it.
+        end[inner] = order[np.searchsorted(key[order], key[inner] - 2 * (n + 1))]
+        is_leaf = np.zeros(n, dtype=np.int64)
+        is_leaf[self.leaf_nodes] = 1
+        return np.stack([self.leaf_number + 1 - is_leaf, self.leaf_number[end] + 1])
 
     def _index_root_chains(self, tree: np.ndarray) -> None:
         """The nodes of the chains that start at the roots, by feature."""

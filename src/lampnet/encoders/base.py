@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -13,6 +13,18 @@ from torch import Tensor, nn
 
 from lampnet.config import InputConfig
 from lampnet.encoders.nodes import NodeRows, with_edges
+
+
+class NamedFeature(NamedTuple):
+    """A feature of the base learners as a person calls it.
+
+    part    the part of the row that it comes from: a column or a named part; "" where the row has one part
+    places  where it lies in the input, as in `EncodedRows.node_places`
+    """
+
+    name: str
+    part: str = ""
+    places: tuple[tuple[int, ...], ...] = ()
 
 
 class Embedding(nn.Module):
@@ -66,6 +78,10 @@ class EncodedRows:
         bottom); molecule: atom numbers (atom,); other kinds have no places.
         """
         return self.encoder.node_places(self, row)
+
+    def named_features(self, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        """What some of the features are in one row, and where they lie in it."""
+        return self.encoder.named_in_row(self, row, columns)
 
     def _with_edges(self, nodes: NodeRows) -> NodeRows:
         return nodes if self.row_edges is None else with_edges(nodes, self.row_edges)
@@ -128,6 +144,19 @@ class Encoder(ABC):
     def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
         """See `EncodedRows.node_places`."""
         return [() for _ in self.node_names(encoded, row)]
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """F, how many features the base learners are given."""
+
+    @abstractmethod
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        """What some of the features are, by number, in any row."""
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        """See `EncodedRows.named_features`."""
+        return self.name_features(columns)
 
     @property
     def n_ids(self) -> int | None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from lampnet.config import InputConfig
 from lampnet.data.dataset import Table
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_names
 from lampnet.encoders.spectral import word_directions
@@ -138,10 +138,26 @@ class ColumnsEncoder(Encoder):
         return ColumnVectors(self.n_ids, width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
-        names = [*self.feature_names, *(f"{name} (missing)" for name in self.feature_names)]
+        named = self._named_ids()
+        return [named[i].name for i in encoded.nodes.ids_of(row)]
+
+    @property
+    def n_features(self) -> int:
+        return int(self.used_features().sum())
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        """Each with its column as its part."""
+        named = self._named_ids()
+        return [named[i] for i in np.flatnonzero(self.used_features())[columns]]
+
+    def _named_ids(self) -> list[NamedFeature]:
+        """Numbers, missing values and categories, in the order of their ids."""
+        named = [NamedFeature(name, name) for name in self.feature_names]
+        named += [NamedFeature(f"{name} (missing)", name) for name in self.feature_names]
         for column, known in self.categories.items():
-            names.extend(f"{self.feature_names[column]}={category}" for category in known)
-        return [names[i] for i in encoded.nodes.ids_of(row)]
+            name = self.feature_names[column]
+            named += [NamedFeature(f"{name}={category}", name) for category in known]
+        return named
 
     def node_values(self, encoded: EncodedRows, row: int, dates: Collection[str] = ()) -> list[str]:
         """The columns of one row with their values: `year = 1999`, `country = US`, `size (missing)`.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.data.dna_bases import BASES
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_count
 from lampnet.encoders.wordset import counted, unit_rows, warn_of_cut_rows
@@ -141,6 +143,23 @@ class DnaEncoder(Encoder):
         bases = min(self.window, self.config.max_nodes * pool)
         return [((start, min(start + pool, bases)),) for start in range(0, bases, pool)]
 
+    @property
+    def n_features(self) -> int:
+        return canonical_words()[1]
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        """A word of six bases with the word that it is on the other strand."""
+        return [NamedFeature(" / ".join(dict.fromkeys(_words_of(int(column))))) for column in columns]
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        bases = "".join(BASES[base] for base in encoded.parsed[row])
+        found = []
+        for named, column in zip(self.name_features(columns), columns, strict=True):
+            words = set(_words_of(int(column)))
+            starts = (start for start in range(len(bases) - KMER + 1) if bases[start : start + KMER] in words)
+            found.append(named._replace(places=tuple((start, start + KMER) for start in starts)))
+        return found
+
     def no_rows(self) -> np.ndarray:
         return np.zeros((0, 0), dtype=np.uint8)
 
@@ -173,6 +192,19 @@ def reverse_complement(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.array([3, 2, 1, 0, 4], dtype=np.uint8)[rows[:, ::-1]])
 
 
+def _words_of(column: int) -> tuple[str, str]:
+    """The six bases of a feature, and those of the other strand.
+
+    >>> _words_of(1)
+    ('AAAAAC', 'GTTTTT')
+    """
+    table, _ = canonical_words()
+    code = int(np.argmax(table == column))  # the lesser of the two
+    word = "".join(BASES[code // 4**place % 4] for place in reversed(range(KMER)))
+    return word, "".join(BASES[3 - BASES.index(base)] for base in reversed(word))
+
+
+@cache
 def canonical_words() -> tuple[np.ndarray, int]:
     """For each six-base word its number among words that equal their reverse complement's, and how many there are."""
     codes, powers = np.arange(4**KMER), 4 ** np.arange(KMER)

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
-from lampnet.encoders.image_features import feature_count, gradient_and_colour
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
+from lampnet.encoders.image_features import feature_count, feature_names, gradient_and_colour
 from lampnet.encoders.image_files import decoded, opened_image, pillow
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_array, saved_count
@@ -150,6 +150,25 @@ class ImageEncoder(Encoder):
         y = [min(height, round(r * self.patch * (height / self.height))) for r in range(down + 1)]
         x = [min(width, round(c * self.patch * (width / self.width))) for c in range(across + 1)]
         return [((x[c], y[r], x[c + 1], y[r + 1]),) for r in range(down) for c in range(across)]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_mean)
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        named = feature_names(self.height, self.width, self.channels, self.patch)
+        return [NamedFeature(named[column][0]) for column in columns]
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        """Boxes are in pixels of the original image."""
+        height, width, _ = _size(encoded.parsed[0][row], row)
+        scale = (width / self.width, height / self.height) * 2
+        named = feature_names(self.height, self.width, self.channels, self.patch)
+        boxes = [tuple(round(side * by) for side, by in zip(named[c][1], scale, strict=False)) for c in columns]
+        return [
+            NamedFeature(named[column][0], places=(box,) if box else ())
+            for column, box in zip(columns, boxes, strict=True)
+        ]
 
     def state(self) -> dict[str, Any]:
         return {"height": self.height, "width": self.width, "patch": self.patch, "channels": self.channels}

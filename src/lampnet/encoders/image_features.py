@@ -65,6 +65,32 @@ def feature_count(height: int, width: int, channels: int, patch: int) -> int:
     return cells * (DIRECTIONS + 2 * channels) + int(COLOUR_STEPS**channels)
 
 
+def feature_names(height: int, width: int, channels: int, patch: int) -> list[tuple[str, tuple[int, ...]]]:
+    """What the numbers of `gradient_and_colour` are, each with its box (left, top, right, bottom), () for all of it.
+
+    >>> names = feature_names(24, 24, 1, 8)
+    >>> names[0], names[-1], len(names)
+    (('edges at 0° in cell 0,0', (0, 0, 4, 4)), ('colours 4 of 4', ()), 364)
+    """
+    cell = _cell_side(patch)
+    down, across = max(1, height // cell), max(1, width // cell)
+    boxes = [
+        (c * cell, r * cell, width if c == across - 1 else (c + 1) * cell, height if r == down - 1 else (r + 1) * cell)
+        for r in range(down)
+        for c in range(across)
+    ]
+    cells = [(f"cell {r},{c}", boxes[r * across + c]) for r in range(down) for c in range(across)]
+    named: list[tuple[str, tuple[int, ...]]] = [
+        (f"edges at {180 * d // DIRECTIONS}° in {where}", box) for where, box in cells for d in range(DIRECTIONS)
+    ]
+    colours = ("brightness",) if channels == 1 else ("red", "green", "blue")
+    for colour in colours:
+        for what in (colour, f"spread of {colour}"):
+            named += [(f"{what} in {where}", box) for where, box in cells]
+    bins = COLOUR_STEPS**channels
+    return named + [(f"colours {b + 1} of {bins}", ()) for b in range(bins)]
+
+
 def _cell_side(patch: int) -> int:
     return patch if patch >= 16 else max(1, min(patch, max(4, patch // 2)))
 

@@ -11,14 +11,17 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.molecule_features import (
     ATOM_FEATURES,
+    FINGERPRINT,
     atom_features,
     atomic_numbers,
+    descriptor_names,
     descriptors,
     environments,
     fingerprints,
+    named_fragments,
 )
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array
@@ -136,6 +139,27 @@ class MoleculeEncoder(Encoder):
 
     def node_places(self, encoded: EncodedRows, row: int) -> list[tuple[tuple[int, ...], ...]]:
         return [((atom,),) for atom in range(encoded.nodes.lengths()[row])]
+
+    @property
+    def n_features(self) -> int:
+        return FINGERPRINT + len(self.mean)
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        names = descriptor_names()
+        return [
+            NamedFeature(f"fragment {column}" if column < FINGERPRINT else names[column - FINGERPRINT])
+            for column in columns
+        ]
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        """A fragment that the molecule has is named by its SMILES; its places are its atoms."""
+        fragments = named_fragments(encoded.parsed[row][1])
+        named = self.name_features(columns)
+        for at, column in enumerate(columns):
+            if int(column) in fragments:
+                smiles, atoms = fragments[int(column)]
+                named[at] = NamedFeature(smiles, places=tuple((atom,) for atom in atoms))
+        return named
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {"surroundings": self.surroundings, "mean": self.mean, "spread": self.spread}

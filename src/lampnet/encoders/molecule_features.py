@@ -101,6 +101,47 @@ def descriptors(molecule: Any) -> np.ndarray:
     return logs
 
 
+def named_fragments(molecule: Any) -> dict[int, tuple[str, tuple[int, ...]]]:
+    """The fragments that `fingerprints` counts in a molecule, by number: the SMILES of the first, and all its atoms."""
+    from rdkit import Chem
+    from rdkit.Chem import rdFingerprintGenerator
+
+    output = rdFingerprintGenerator.AdditionalOutput()
+    output.AllocateBitInfoMap()
+    generator = rdFingerprintGenerator.GetMorganGenerator(radius=2, fpSize=FINGERPRINT)
+    generator.GetCountFingerprint(molecule, additionalOutput=output)
+    found = {}
+    for number, places in output.GetBitInfoMap().items():
+        atoms: list[int] = []
+        smiles = ""
+        for centre, radius in places:
+            bonds = list(Chem.FindAtomEnvironmentOfRadiusN(molecule, radius, centre)) if radius else []
+            ends = [
+                (molecule.GetBondWithIdx(b).GetBeginAtomIdx(), molecule.GetBondWithIdx(b).GetEndAtomIdx())
+                for b in bonds
+            ]
+            own = sorted({centre, *(atom for pair in ends for atom in pair)})
+            smiles = smiles or Chem.MolFragmentToSmiles(molecule, own, bondsToUse=bonds)
+            atoms += own
+        found[int(number)] = (smiles, tuple(dict.fromkeys(atoms)))
+    return found
+
+
+@cache
+def descriptor_names() -> tuple[str, ...]:
+    """What `descriptors` gives, in its order."""
+    from rdkit import Chem
+    from rdkit.Chem import Descriptors, rdMolDescriptors
+
+    one = Chem.MolFromSmiles("C")
+    groups = [name for name, _ in Descriptors.descList if name.startswith("fr_")]
+    areas = []
+    for name in ("PEOE_VSA", "SMR_VSA", "SlogP_VSA"):
+        areas += [f"{name}{i + 1}" for i in range(len(getattr(rdMolDescriptors, f"{name}_")(one)))]
+    keys = [f"MACCS key {i}" for i in range(rdMolDescriptors.GetMACCSKeysFingerprint(one).GetNumBits())]
+    return (*WHOLE, *groups, *areas, *keys)
+
+
 @cache
 def _descriptor_functions() -> tuple[Callable[[Any], float], ...]:
     """Quick single numbers: of the whole molecule, and counts of functional groups (fr_...)."""

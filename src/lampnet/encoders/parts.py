@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lampnet.config import InputConfig
 from lampnet.data.parts import COLUMN_KINDS, Part, PartRows
 from lampnet.encoders import make_encoder, restore_encoder
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.columns import ColumnsEncoder
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array
@@ -191,6 +191,34 @@ class PartsEncoder(Encoder):
             place = part.place(row)
             places += own.node_places(place) if place >= 0 else []
         return places
+
+    @property
+    def n_features(self) -> int:
+        return sum(encoder.n_features for encoder in self.part_encoders)
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        return self._named(columns, lambda number, own: self.part_encoders[number].name_features(own))
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        def named(number: int, own: np.ndarray) -> list[NamedFeature]:
+            part, rows = encoded.parsed[number]
+            place = part.place(row)
+            encoder = self.part_encoders[number]
+            return rows.named_features(place, own) if place >= 0 else encoder.name_features(own)
+
+        return self._named(columns, named)
+
+    def _named(self, columns: np.ndarray, name: Callable[[int, np.ndarray], list[NamedFeature]]) -> list[NamedFeature]:
+        """Features named by the encoder of their part, which is named too, unless it has parts of its own: columns."""
+        columns = np.asarray(columns)
+        ends = np.cumsum([encoder.n_features for encoder in self.part_encoders])
+        found: list[NamedFeature] = [NamedFeature("")] * len(columns)
+        for number, (part, end) in enumerate(zip(self.names, ends, strict=True)):
+            begin = ends[number - 1] if number else 0
+            at = np.flatnonzero((columns >= begin) & (columns < end))
+            for i, feature in zip(at, name(number, columns[at] - begin) if len(at) else [], strict=True):
+                found[i] = feature._replace(part=feature.part or part)
+        return found
 
     @property
     def feature_count(self) -> int | None:

@@ -19,7 +19,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_count
 from lampnet.encoders.spectral import start_centred_projection
@@ -115,6 +115,16 @@ class PretrainedEncoder(Encoder):
     def features_of(self, rows: list[str]) -> sparse.csr_matrix:
         """tf-idf of words, as for plain text."""
         return self.words.features_of(self.words.parse(rows))
+
+    @property
+    def n_features(self) -> int:
+        return self.words.n_features
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        return self.words.name_features(columns)
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        return self.words.encode([encoded.parsed[row]]).named_features(0, columns)
 
     @property
     def n_ids(self) -> int:

@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.text_tokens import Tokens
 from lampnet.encoders.text_weights import TextWeights
@@ -137,6 +137,31 @@ class TextEncoder(Encoder):
         for number, span in zip(parsed.numbers[parsed.offsets[row] : parsed.offsets[row + 1]], spans, strict=True):
             by_word.setdefault(int(number), []).append(span)
         return [tuple(by_word[int(word)]) for word in nodes.ids_of(row)]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.weights.idf) * (2 if self.weights.opening else 1) + len(self.weights.pairs)
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        return [NamedFeature(self._name(*self.weights.words_of(int(column)))) for column in columns]
+
+    def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
+        parsed: TokenizedTexts = encoded.parsed
+        numbers = parsed.numbers[parsed.offsets[row] : parsed.offsets[row + 1]]
+        spans = self.tokens.spans(parsed.texts[row])
+        found = []
+        for column in columns:
+            words, until = self.weights.words_of(int(column))
+            starts = np.ones(max(0, len(numbers[:until]) - len(words) + 1), dtype=bool)
+            for at, word in enumerate(words):
+                starts &= numbers[at : at + len(starts)] == word
+            places = tuple((spans[i][0], spans[i + len(words) - 1][1]) for i in np.flatnonzero(starts))
+            found.append(NamedFeature(self._name(words, until), places=places))
+        return found
+
+    def _name(self, words: tuple[int, ...], until: int | None) -> str:
+        name = " ".join(self.tokens.words[word] for word in words)
+        return name if until is None else f"{name} (opening)"
 
     def state(self) -> dict[str, Any]:
         return self.tokens.state()

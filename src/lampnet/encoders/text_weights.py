@@ -65,6 +65,21 @@ class TextWeights:
         counts = counted(row[known], index[known], (words.shape[0], len(self.pairs)))
         return unit_rows(sparse.hstack([words, _weighted(counts, self.pair_idf)], format="csr"))
 
+    def words_of(self, column: int) -> tuple[tuple[int, ...], int | None]:
+        """The word or the words of a pair that a feature counts, and among how many of the first words, None for all.
+
+        >>> weights = TextWeights(np.ones(3), np.array([1 * 3 + 2]), np.ones(1))
+        >>> weights.words_of(2), weights.words_of(3)
+        (((2,), None), ((1, 2), None))
+        """
+        vocabulary = len(self.idf)
+        if column < vocabulary:
+            return (column,), None
+        if self.opening:
+            return (column - vocabulary,), self.opening
+        first, second = divmod(int(self.pairs[column - vocabulary]), vocabulary)
+        return (first, second), None
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything learned, by name."""
         opening = np.array([self.opening], dtype=np.int64)

@@ -10,7 +10,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_count
 from lampnet.encoders.spectral import start_projection
@@ -81,6 +81,13 @@ class VectorEncoder(Encoder):
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         return ["vector"]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.mean)
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        return [NamedFeature(f"number {column}") for column in columns]
 
     @property
     def feature_count(self) -> int:

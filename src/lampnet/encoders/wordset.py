@@ -12,7 +12,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from lampnet.config import InputConfig
-from lampnet.encoders.base import Embedding, EncodedRows, Encoder
+from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_names
 from lampnet.encoders.spectral import word_directions
@@ -122,6 +122,13 @@ class WordSetEncoder(Encoder):
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:
         return [self.feature_names[i] for i in encoded.nodes.ids_of(row)]
+
+    @property
+    def n_features(self) -> int:
+        return len(self.feature_names)
+
+    def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
+        return [NamedFeature(self.feature_names[column]) for column in columns]
 
     def no_rows(self) -> sparse.csr_matrix:
         return sparse.csr_matrix((0, len(self.feature_names)), dtype=np.float32)

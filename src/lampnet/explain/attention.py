@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from lampnet.data.dataset import Dataset
 from lampnet.encoders.base import EncodedRows
@@ -30,19 +32,29 @@ class PredictedRows:
     data      the rows, with the model's labels
     numbers   int (n,), their numbers in the data set that they were taken from
     encoded   the rows as the encoder parsed them
-    examples  the rows as nodes with their base logits, in the view as given
-    proba     float32 (n, L), exactly what `FittedModel.proba` gives
+    views     the rows as nodes with their base logits; as given, and from the other side where the input has one
+    logits    float32 (n, L), exactly what `FittedModel.logits` gives
     """
 
     model: FittedModel
     data: Dataset
     numbers: np.ndarray
     encoded: EncodedRows
-    examples: Examples
-    proba: np.ndarray
+    views: list[Examples]
+    logits: np.ndarray
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    @property
+    def examples(self) -> Examples:
+        """The rows in the view as given."""
+        return self.views[0]
+
+    @cached_property
+    def proba(self) -> np.ndarray:
+        """float32 (n, L), exactly what `FittedModel.proba` gives."""
+        return probabilities(self.logits)
 
     def truth(self) -> np.ndarray | None:
         """float32 (n, L); None for rows without labels."""
@@ -54,7 +66,14 @@ class PredictedRows:
         return np.array([position[int(number)] for number in numbers], dtype=np.int64)
 
     def attention_batches(self, rows: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, Output]]:
-        """Positions of a few rows and the network's output for them; few at a time where attention is large."""
+        """Positions of a few rows and the network's output for them; few at a time where attention is large.
+
+        Without a network the output has no step: the stacked logits of stage 0, and nobody exchanges messages.
+        """
+        if self.model.network is None:
+            rows = np.arange(len(self)) if rows is None else rows
+            yield rows, _no_messages(self.examples, rows)
+            return
         lengths = self.examples.nodes.lengths()
         n_labels, config = len(self.model.label_names), self.model.config.model
         exchanging = min(n_labels, config.shortlist) if config.shortlist else n_labels
@@ -79,7 +98,12 @@ def predict_rows(model: FittedModel, data: Dataset, rows: Sequence[int] | np.nda
     part = data.take(numbers)
     encoded = model.encoder.encode(part.rows, part.row_edges)
     views = model.views(encoded)
-    return PredictedRows(model, part, numbers, encoded, views[0], model.proba_of(views))
+    return PredictedRows(model, part, numbers, encoded, views, model.logits_of(views))
+
+
+def _no_messages(examples: Examples, rows: np.ndarray) -> Output:
+    stacked = examples.label_input(rows).stacked_BL
+    return Output([], stacked, [], [], torch.zeros((len(rows), 0), dtype=torch.int64))
 
 
 def decision_rule(model: FittedModel) -> Rule:
@@ -88,20 +112,26 @@ def decision_rule(model: FittedModel) -> Rule:
 
 
 class Stages(NamedTuple):
-    """The G stages of a batch: "0" where there is an initial prediction, then "1.1", "1.2", ...; proba (B, G, L)."""
+    """The G stages of a batch: "0" where there is an initial prediction, then "1.1", "1.2", ...
+
+    proba   (B, G, L)
+    logits  (B, G, L), before calibration
+    """
 
     names: tuple[str, ...]
     proba: np.ndarray
+    logits: np.ndarray
 
     @classmethod
     def of(cls, output: Output, model: FittedModel) -> Stages:
         """Every stage is calibrated as the model's predictions are."""
         names = [f"{t}.{part}" for t in range(1, len(output.stages) // 2 + 1) for part in (1, 2)]
-        logits, like = output.stages, output.stages[-1]
+        logits = output.stages
         if output.initial is not None:
             names, logits = ["0", *names], [output.initial, *logits]
-        calibrated = [model.calibrated(x.expand_as(like).float().numpy()) for x in logits]
-        return cls(tuple(names), probabilities(np.stack(calibrated, axis=1)))
+        raw = [x.expand_as(logits[-1]).float().numpy() for x in logits]
+        calibrated = [model.calibrated(x) for x in raw]
+        return cls(tuple(names), probabilities(np.stack(calibrated, axis=1)), np.stack(raw, axis=1))
 
 
 class RowAttention:
@@ -114,8 +144,11 @@ class RowAttention:
         self.position = np.full(n_labels, -1, dtype=np.int64)  # of each label among them; -1 for the others
         self.position[self.labels] = np.arange(len(self.labels))
         rows = [x[min(b, len(x) - 1)] for x in output.to_input]
-        self._to_input = np.stack([x[:, :, :n_nodes].float().numpy() for x in rows])  # (T, H, M, S)
-        self._to_labels = np.stack([x[b].float().numpy() for x in output.to_labels])  # (T, H, M, M) or (.., M, 1)
+        self._to_input = np.zeros((0, 1, 1, n_nodes or 0), dtype=np.float32)  # (T, H, M, S); T = 0 without a network
+        self._to_labels = np.zeros((0, 1, 1, 1), dtype=np.float32)  # (T, H, M, M) or (.., M, 1)
+        if rows:
+            self._to_input = np.stack([x[:, :, :n_nodes].float().numpy() for x in rows])
+            self._to_labels = np.stack([x[b].float().numpy() for x in output.to_labels])
         self.edgeless = self._to_labels.shape[-1] == 1 and len(self.labels) > 1
 
     def to_input(self, labels: np.ndarray) -> np.ndarray:

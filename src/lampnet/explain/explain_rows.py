@@ -17,6 +17,7 @@ from lampnet.explain.attention import PredictedRows, RowAttention, Stages, predi
 from lampnet.explain.explanation import Explanation, strongest
 from lampnet.explain.given_known import GivenKnown
 from lampnet.explain.input_view import describe_input
+from lampnet.explain.logit_sums import StageLogits, logit_sums
 from lampnet.inference.predictor import FittedModel
 
 #: Labels shown for a row: at most, and at least where the model has as many.
@@ -33,6 +34,7 @@ STACK_ONLY = (
     "This model predicts by its base learners (stage 0), because its network scored no better on held-out rows; "
     "the later stages and the attention show what the network makes of the row."
 )
+NO_NETWORK = "This model is the stack of its base learners: it has no network, so there is no attention to show."
 KNOWN = (
     "Some labels were known: probabilities and decisions are those given what was known; stages and attention show "
     "what the input alone says."
@@ -93,8 +95,10 @@ def explain_predicted(
     given = GivenKnown.of(predicted, rule, metric)
     chosen, proba, truth = given.chosen, given.proba, predicted.truth()
     explained: dict[int, Explanation] = {}
+    by_stage: dict[int, StageLogits] = {}
     for batch, output in predicted.attention_batches(rows):
         stages = Stages.of(output, predicted.model)
+        raw = _mean_over_views(predicted, batch, stages.logits)
         for b, row in enumerate(batch):
             nodes, described = describe_input(predicted.encoded, predicted.data, int(row))
             attention = RowAttention(output, b, len(predicted.model.label_names), len(nodes))
@@ -104,6 +108,8 @@ def explain_predicted(
             index = labels_shown(stages.proba[b], proba[row], positive, attention, asked)
             to_input = attention.to_input(index)
             kept = strongest(to_input.mean(axis=1), shown.most_nodes)
+            if raw is not None:
+                by_stage[int(row)] = _stage_logits(predicted.model, stages.names, raw[b][:, index], index, attention)
             number, ids = int(predicted.numbers[row]), predicted.data.ids
             explained[int(row)] = Explanation(
                 row=number,
@@ -125,18 +131,39 @@ def explain_predicted(
                 to_input=to_input[..., kept],
                 to_labels=attention.to_labels(index),
                 exchanges_messages=attention.position[index] >= 0,
+                logit_sums=(),
                 note=_note(predicted, given.any_known(row)),
                 known=given.known(row, index),
                 what_if=given.what_if(row, index),
             )
-    return [explained[int(row)] for row in rows]
+    sums = logit_sums(predicted, {row: e.label_index for row, e in explained.items()}, by_stage, given)
+    return [replace(explained[int(row)], logit_sums=sums[int(row)]) for row in rows]
+
+
+def _mean_over_views(predicted: PredictedRows, batch: np.ndarray, logits_BGL: np.ndarray) -> np.ndarray | None:
+    """Every stage's logits (B, G, L) as they enter the prediction; None where the network does not."""
+    model = predicted.model
+    if model.network is None or model.network_weight == 0:
+        return None
+    others = [Stages.of(model.output(view, batch), model).logits for view in predicted.views[1:]]
+    return np.asarray(np.mean([logits_BGL, *others], axis=0, dtype=np.float64))
+
+
+def _stage_logits(
+    model: FittedModel, names: tuple[str, ...], logits_GK: np.ndarray, labels: np.ndarray, attention: RowAttention
+) -> StageLogits:
+    biases = [member.bias.detach().numpy() for member in model.trained_network().networks if member.bias is not None]
+    bias = np.asarray(np.mean(biases, axis=0, dtype=np.float64))[labels] if biases else np.zeros(len(labels))
+    return StageLogits(names, logits_GK, np.where(attention.position[labels] >= 0, bias, 0.0))
 
 
 def _note(predicted: PredictedRows, known: bool) -> str:
     sentences = [KNOWN] if known else []
     sentences += [STRANDS] if predicted.encoded.other_view is not None else []
     weight = predicted.model.network_weight
-    if weight == 0:
+    if predicted.model.network is None:
+        sentences.append(NO_NETWORK)
+    elif weight == 0:
         sentences.append(STACK_ONLY)
     elif weight < 1:
         sentences.append(MIXED.format(weight=weight))

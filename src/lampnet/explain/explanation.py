@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.explain.contributions import LogitSum
 from lampnet.explain.input_view import Node
 
 
@@ -40,6 +41,8 @@ class Explanation:
     note               anything else that a reader must know
     known              int8 (K,), 1 and -1 where a label was known to be true and false; None where nothing was. Then
                        `proba` and `chosen` are those given what was known, and the stages those of the input alone
+    logit_sums         of each label shown: its logit, and the contributions that add up to it (see
+                       `lampnet.explain.contributions`)
     what_if            float32 (K, 2, K), [j, 0] the probabilities if label j were known to be true, [j, 1] if false;
                        None for a model that cannot take known labels
     """
@@ -63,6 +66,7 @@ class Explanation:
     to_input: np.ndarray
     to_labels: np.ndarray
     exchanges_messages: np.ndarray
+    logit_sums: tuple[LogitSum, ...]
     note: str = ""
     known: np.ndarray | None = None
     what_if: np.ndarray | None = None
@@ -113,6 +117,7 @@ class Explanation:
                 "to_labels": {"heads": _rounded(self.to_labels), "mean": _rounded(self.to_labels.mean(axis=1))},
             },
             "exchanges_messages": self.exchanges_messages.tolist(),
+            "logit_sums": [one.to_json() for one in self.logit_sums],
             "note": self.note,
             "known": self.known_json(),
             "what_if": None if self.what_if is None else _rounded(self.what_if),

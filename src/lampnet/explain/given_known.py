@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logit
 
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, States, nothing_known
 from lampnet.evaluation.rules import Rule
 from lampnet.explain.attention import PredictedRows
 from lampnet.inference.match_schema import known_states
 from lampnet.inference.predictor import FittedModel
-
-LEAST_PROBA = 1e-7
 
 
 @dataclass(frozen=True)
@@ -22,6 +19,7 @@ class GivenKnown:
 
     logits  float32 (n, L), of the input alone
     states  see `data/known_labels.py`
+    given_logits  float32 (n, L), given what is known
     proba   float32 (n, L), given what is known
     chosen  bool (n, L), the label sets
     """
@@ -29,21 +27,22 @@ class GivenKnown:
     model: FittedModel
     logits: np.ndarray
     states: States
+    given_logits: np.ndarray
     proba: np.ndarray
     chosen: np.ndarray
 
     @classmethod
     def of(cls, predicted: PredictedRows, rule: Rule, metric: str) -> GivenKnown:
         """With what the rows say of their labels; `rule` decides where they say nothing."""
-        model, proba = predicted.model, predicted.proba
-        logits = logit(np.clip(proba.astype(np.float64), LEAST_PROBA, 1 - LEAST_PROBA)).astype(np.float32)
+        model, logits, proba = predicted.model, predicted.logits, predicted.proba
         states = known_states(model, predicted.data)
         chosen = rule.apply(proba)
         if states is None:
-            return cls(model, logits, nothing_known(*proba.shape), proba, chosen)
+            return cls(model, logits, nothing_known(*proba.shape), logits, proba, chosen)
         some = (states != UNKNOWN).any(axis=1)
         given = np.where(some[:, None], model.proba_given(logits, states), proba)
-        return cls(model, logits, states, given, np.where(some[:, None], model.decided(metric, given, states), chosen))
+        decided = np.where(some[:, None], model.decided(metric, given, states), chosen)
+        return cls(model, logits, states, model.given_known().logits(logits, states), given, decided)
 
     def any_known(self, row: int) -> bool:
         return bool((self.states[row] != UNKNOWN).any())

@@ -74,10 +74,12 @@ def write_folder(
     with claimed(out), _explained_faults(out):
         log(f"explaining {len(wanted)} rows")
         explanations = explain_predicted(predicted, selected, shown=shown)
-        log("checking how far attention can be trusted")
-        checks = measure_predicted(predicted, selected, seed=seed)
+        checks = None
+        if model.network is not None:
+            log("checking how far attention can be trusted")
+            checks = measure_predicted(predicted, selected, seed=seed)
         report = report_page(explanations, faithfulness=checks, test_set_link=TEST_SET)
-        behind = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks.to_json()}
+        behind = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks and checks.to_json()}
         log(f"summarising {len(whole)} rows for the page of the whole set")
         found = summarise_predicted(predicted, predicted.where(whole))
         explained = wanted.tolist()

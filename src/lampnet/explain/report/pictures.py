@@ -27,7 +27,10 @@ def drawn_pictures(
     """The files `<stem>_stages`, `<stem>_to_input` and `<stem>_to_labels`, by name."""
     stem = stem if stem is not None else f"row{e.row}"
     drawn = {}
-    for name, draw in (("stages", stages_figure), ("to_input", input_figure), ("to_labels", labels_figure)):
+    figures = {"stages": stages_figure, "to_input": input_figure, "to_labels": labels_figure}
+    for name, draw in figures.items():
+        if not e.steps and name != "stages":
+            continue  # without a network there is no attention
         figure = draw(e)
         for form in formats:
             content = io.BytesIO()

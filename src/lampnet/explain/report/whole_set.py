@@ -96,7 +96,7 @@ def summarise_predicted(predicted: PredictedRows, rows: np.ndarray | None = None
     by_stage: list[np.ndarray] = []
     stages: tuple[str, ...] = ()
     for batch, output in predicted.attention_batches(rows):
-        stages, proba = Stages.of(output, predicted.model)
+        stages, proba, _ = Stages.of(output, predicted.model)
         decided = np.stack([rule.apply(proba[:, g]) for g in range(len(stages))], axis=1)
         by_stage = by_stage or [np.zeros(all_chosen.shape, dtype=bool) for _ in stages]
         for g in range(len(stages)):

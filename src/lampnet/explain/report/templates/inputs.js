@@ -3,7 +3,8 @@
 function drawInput(row, weights) {
   const most = Math.max(0, ...weights);
   const level = (i) => (most > 0 ? weights[i] / most : 0);
-  const tip = (i) => shorten(row.nodes[i].name, 120) + ": " + percent(weights[i]) + " of the attention";
+  const amount = (i) => (DATA.steps ? percent(weights[i]) + " of the attention" : signed(weights[i]));
+  const tip = (i) => shorten(row.nodes[i].name, 120) + ": " + amount(i);
   const kind = row.input.kind;
   if (!row.nodes.length) return make("p", { class: "lead", text: "The model knows nothing in this row: it has no input node to attend to." });
   if (kind === "text" && row.nodes.some((node) => node.places.length)) return drawText(row, level, tip, weights);

@@ -93,10 +93,19 @@ function drawStages(row) {
   const kept = document.activeElement && document.activeElement.getAttribute("data-pick");
   replaceAll(byId("stages"), make("thead", {}, head), body);
   if (kept !== null && kept !== undefined) focusLabel(state.label);
-  byId("stages-lead").textContent = "Each label's probability as messages arrive: " + (DATA.stages[0] === "0" ? "the initial prediction (0), then " : "") +
+  byId("stages-lead").textContent = !DATA.steps ? "Each label's probability by the base learners; the notches mark the cut-off. Choose a label to see where its logit comes from." : "Each label's probability as messages arrive: " + (DATA.stages[0] === "0" ? "the initial prediction (0), then " : "") +
     "after messages from the input (t.1) and after messages from the other labels (t.2). ▲ and ▼ mark changes of 5 points or more; the notches mark the cut-off." + (row.truth ? " True labels are in colour and bold." : "");
   byId("stages-left-out").textContent = row.nLabels > row.labels.length
-    ? `Shown: ${count(row.labels.length, "label")} of ${row.nLabels.toLocaleString("en")}: the true and predicted ones, those they attend to most, and those that changed most.` : "All labels are shown.";
+    ? `Shown: ${count(row.labels.length, "label")} of ${row.nLabels.toLocaleString("en")}: the true and predicted ones, ${DATA.steps ? "those they attend to most, and those that changed most" : "and the most probable others"}.` : "All labels are shown.";
+}
+
+// Without a network: what the base learners' features say for the label, laid over the input.
+function drawSupports(row) {
+  const weights = row.supports[state.label];
+  replaceAll(byId("input"), drawInput(row, weights));
+  byId("input-title").textContent = "What speaks for it in the input";
+  byId("input-lead").textContent = "The features listed above that speak for this label, where they lie in the input.";
+  byId("top-nodes").previousElementSibling.hidden = true;
 }
 
 function drawInputPanel(row) {
@@ -207,8 +216,9 @@ function draw() {
     for (const input of document.getElementsByName(id)) input.checked = Number(input.value) === value;
   drawSummary(row);
   drawStages(row);
-  drawInputPanel(row);
-  drawNetworkPanel(row); drawWhatIf(row);
+  drawWaterfall(row, state.label);
+  if (DATA.steps) { drawInputPanel(row); drawNetworkPanel(row); } else drawSupports(row);
+  drawWhatIf(row);
   const place = "#row=" + row.row;
   if (location.hash !== place) history.replaceState(null, "", place);
 }
@@ -241,13 +251,17 @@ function start() {
     chooseLabel((state.label + moves[event.key] + K) % K);
     focusLabel(state.label);
   });
+  // Without a network there are no messages: only the sum and the input's own terms are shown.
+  for (const id of ["step", "head", "network-section"]) byId(id).hidden = !DATA.steps;
+  byId("input-section").parentElement.classList.toggle("two", DATA.steps > 0);
+  byId("input-section").hidden = !DATA.steps && ["columns", "vector"].includes(DATA.kind);
   radios("step", Array.from({ length: DATA.steps }, (_, t) => [t, String(t + 1)]), () => state.step, (t) => { state.step = t; });
   radios("head", [[-1, "mean"], ...Array.from({ length: DATA.heads }, (_, h) => [h, String(h + 1)])], () => state.head, (h) => { state.head = h; });
   addEventListener("hashchange", () => { const place = fromAddress(); if (place !== state.row) chooseRow(place); });
   let width = innerWidth;
   addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; draw(); } });
   drawFaithfulness();
-  byId("about").textContent = "Made by lampnet. This page contains everything it shows and sends nothing. The attention weights are those of the softmax, without dropout, as used in the prediction.";
+  byId("about").textContent = "Made by lampnet. This page contains everything it shows and sends nothing." + (!DATA.steps ? "" : " The attention weights are those of the softmax, without dropout, as used in the prediction.");
   chooseRow(fromAddress());
 }
 

@@ -130,15 +130,16 @@ function start() {
   byId("title").textContent = DATA.title;
   if (DATA.report) { byId("report-link").href = DATA.report; byId("report-link").hidden = false; }
   drawTiles();
-  drawChanged();
-  drawAttention();
+  const messages = DATA.changed.length > 0; // none without a network
+  for (const id of ["changed-section", "attention-section"]) byId(id).hidden = !messages;
+  if (messages) { drawChanged(); drawAttention(); }
   drawPerLabel();
   drawConfusions();
   drawRows();
   byId("label-search").addEventListener("input", drawPerLabel);
   byId("row-search").addEventListener("input", drawRows);
   byId("only-wrong").addEventListener("change", drawRows);
-  addEventListener("resize", drawScatter);
+  if (messages) addEventListener("resize", drawScatter);
   byId("about").textContent = "Made by lampnet. This page contains everything it shows and sends nothing.";
 }
 
