@@ -103,7 +103,6 @@ def test_what_the_service_tells_of_itself(service: Running, topics: Path) -> Non
         ("/predict", {"rows": [{"text": "x" * 70000}]}, 413, "larger than"),
         ("/predict", {"rows": [{"image": "/etc/passwd"}]}, 400, "image"),
         ("/suggest", {"rows": ROWS[:1], "most": -1}, 400, "most"),
-        ("/explain", {"rows": ROWS[:1]}, 400, "has no network"),
         ("/v2/models/other/infer", {"inputs": []}, 404, "no model 'other'"),
     ],
 )
@@ -111,6 +110,13 @@ def test_mistakes_are_answered_with_a_sentence(service: Running, path: str, body
     answer = service.post(path, body)
     assert answer.status_code == status, answer.text
     assert words in answer.json()["error"]
+
+
+def test_explanations_add_up_to_the_logit(service: Running) -> None:
+    (row,) = service.post("/explain", {"rows": ROWS[:1]}).json()["explanations"]
+    assert row["stages"] == ["0"]
+    for one in row["logit_sums"]:
+        assert sum(source["value"] for source in one["contributions"]) == pytest.approx(one["logit"], abs=1e-4)
 
 
 def test_bodies_without_a_stated_length_are_limited_too(service: Running) -> None:

@@ -112,8 +112,10 @@ def test_a_useless_network_is_left_out_and_the_model_is_the_stack(tmp_path: Path
     (explained,) = explain(loaded, data, [0])  # the messages of the network can still be looked at
     assert "predicts by its base learners" in explained.note
     np.testing.assert_array_equal(explained.proba, model.proba(data.rows[:1])[0, explained.label_index])
+    (alone,) = explain(stack, data, [0])
+    assert "it has no network" in alone.note
     with pytest.raises(ConfigError, match="has no network"):
-        explain(stack, data, [0])
+        stack.trained_network()
 
 
 def test_a_network_that_helps_is_kept_and_the_card_says_what_it_adds(tmp_path: Path) -> None:
