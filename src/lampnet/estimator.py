@@ -41,6 +41,7 @@ from lampnet.evaluation.intervals import weighted_score
 from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.promises import Promise
 from lampnet.evaluation.rules import Rule, TopK
+from lampnet.inference.asked_decision import WHOLE_SET
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.saved_estimator import SavedEstimator
@@ -54,9 +55,6 @@ from lampnet.training.progress import Progress, Stopped
 
 if TYPE_CHECKING:
     from lampnet.explain.explanation import Explanation
-
-#: the decision for the set that is most probable as a whole
-WHOLE_SET = "whole set"
 
 
 class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

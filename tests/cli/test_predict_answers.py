@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from lampnet_command import here, texts, write_jsonl
 from pyarrow import parquet
@@ -163,8 +164,23 @@ def test_a_promise_is_a_threshold_and_refused_beside_other_choices(trained: Path
     asked = ("predict", trained / "model", trained / "data" / "test.jsonl", "--decision")
     for options, complaint in (
         (("recall>=0.5", "--top-k", 1), "--decision recall>=0.5 chooses the label sets; leave out --top-k"),
-        (("recall=0.5",), "is no promise; write recall>=P or precision>=P"),
+        (("recall=0.5",), "there is no decision 'recall=0.5'; did you mean 'recall>=0.9'"),
+        (("recall>=5",), "is no promise; write recall>=P or precision>=P"),
+        (("whole set", "--threshold", 0.5), "--decision whole set chooses the label sets; leave out --top-k"),
         (("precision>=0.999",), "precision>=0.999 cannot be promised with 90% confidence from 60 held-out rows"),
     ):
         assert here(*asked, *options) == 2
         assert complaint in capsys.readouterr().err
+
+
+def test_whole_sets_are_those_of_the_model(trained: Path, capsys: Capture) -> None:
+    from lampnet.persistence.model_folder import load_model
+
+    rule = load_model(trained / "model").whole_set_rule()
+    rows = predicted(capsys, trained, "--decision", "whole set", "--all-scores")
+    names = list(rows[0]["scores"])
+    order = [names.index(name) for name in load_model(trained / "model").label_names]
+    proba = np.array([list(row["scores"].values()) for row in rows])[:, order]
+    label_names = np.array(load_model(trained / "model").label_names)
+    for row, chosen in zip(rows, rule.apply(proba), strict=True):
+        assert set(row["labels"]) == set(label_names[chosen])

@@ -112,6 +112,28 @@ def test_mistakes_are_answered_with_a_sentence(service: Running, path: str, body
     assert words in answer.json()["error"]
 
 
+@pytest.mark.parametrize("decision", ["whole set", "recall>=0.3"])
+def test_decisions_are_those_of_the_model(service: Running, topics: Path, decision: str) -> None:
+    model = LaMPClassifier.load(topics).set_params(decision=decision)
+    found = service.predictions(ROWS, decision=decision)
+    assert [one["labels"] for one in found] == model.predict_labels([row["text"] for row in ROWS])
+    if decision == "whole set":
+        known = [{"cup": True}] * len(ROWS)
+        found = service.predictions(ROWS, decision=decision, known=known)
+        assert [one["labels"] for one in found] == model.predict_labels([row["text"] for row in ROWS], known=known)
+
+
+def test_promises_and_whole_sets_are_refused_beside_other_choices(service: Running) -> None:
+    for more, words in (
+        ({"decision": "recall>=5"}, "is no promise"),
+        ({"decision": "recall>=0.3", "known": [["cup"]]}, "nothing is known"),
+        ({"decision": "whole set", "top_k": 2}, "leave out top_k"),
+    ):
+        answer = service.post("/predict", {"rows": ROWS[:1], **more})
+        assert answer.status_code == 400
+        assert words in answer.json()["error"]
+
+
 def test_explanations_add_up_to_the_logit(service: Running) -> None:
     (row,) = service.post("/explain", {"rows": ROWS[:1]}).json()["explanations"]
     assert row["stages"] == ["0"]

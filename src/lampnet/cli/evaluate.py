@@ -65,6 +65,7 @@ def command(
     from lampnet.evaluation.reliability import reliability
     from lampnet.evaluation.scores import all_scores
     from lampnet.explain.report.score_page import write_score_page
+    from lampnet.inference.asked_decision import label_sets
     from lampnet.inference.known_labels import scores_given_known
     from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import as_trained, match_rows
@@ -73,6 +74,7 @@ def command(
 
     if decision is not None:
         options.check_decision(decision, False)
+    is_promise = decision is not None and ">=" in decision
     regimes = [Regime.read(text) for text in known or []]
     fitted = load_model(model, pretrained)
     if regimes:
@@ -91,8 +93,7 @@ def command(
         return
     proba = probabilities(logits)
     calibration = reliability(truth, proba)
-    rule = fitted.decisions.best[LABEL_METRIC] if decision is None else fitted.promised(decision)
-    chosen = rule.apply(proba)
+    _, chosen = label_sets(fitted, decision or LABEL_METRIC, logits, None)
     head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
     scores = all_scores(truth, proba, fitted.decisions, intervals=True) | {
         "calibration": calibration.to_json(),
@@ -100,7 +101,8 @@ def command(
         "by_label": by_label(rows.label_names, truth, proba, chosen),
         "confused_pairs": confused_pairs(rows.label_names, truth, chosen),
     }
-    if decision is not None:
+    if is_promise:
+        assert decision is not None
         scores["promise"] = _promise(decision, fitted.promised(decision).value, truth, proba)
     if regimes:
         scores["known"] = [scores_given_known(fitted, regime, truth, logits, seed) for regime in regimes]
@@ -125,7 +127,7 @@ def command(
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
     console.print("without a decision rule: " + ", ".join(shown), markup=False)
     console.print(f"calibration: {calibration.describe()}", markup=False)
-    if decision is not None:
+    if is_promise:
         kept = ", ".join(f"{name} {scores['promise'][name]:.4f}" for name in ("recall", "precision"))
         console.print(f"{decision}: {kept} at threshold {scores['promise']['threshold']:.4f}", markup=False)
     if len(rows.label_names) <= LABELS_PRINTED:

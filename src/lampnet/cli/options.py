@@ -100,23 +100,21 @@ Decision = Annotated[
     str | None,
     typer.Option(
         "--decision",
-        metavar="recall>=P|precision>=P",
-        help="Cut off where this is promised for new rows, with 90% confidence.",
+        metavar="recall>=P|precision>=P|whole set",
+        help="Cut off where this is promised for new rows, with 90% confidence; or the most probable whole sets.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 
 
-def check_decision(decision: str, other: bool) -> None:
-    """Refuse what is no promise, and a promise beside other choices of the label sets."""
-    from lampnet.evaluation.promises import Promise
+def check_decision(decision: str, other: bool, known: bool = False) -> None:
+    """Refuse what is no decision, and a decision beside other choices of the label sets."""
+    from lampnet.inference.asked_decision import WHOLE_SET, check_decision
 
-    promise = Promise.read(decision)
-    if other:
-        raise ConfigError(
-            f"--decision {promise} chooses the label sets; leave out --top-k, --threshold, --at-least-one and "
-            "--known-column"
-        )
+    check_decision(decision)
+    if other or (known and decision != WHOLE_SET):
+        leave_out = "--top-k, --threshold and --at-least-one" + (" and --known-column" if decision != WHOLE_SET else "")
+        raise ConfigError(f"--decision {decision} chooses the label sets; leave out {leave_out}")
 
 
 def log(sentence: str) -> None:

@@ -83,6 +83,7 @@ def command(
     """
     from lampnet.evaluation.asked_sets import AskedSets
     from lampnet.evaluation.metrics import METRICS
+    from lampnet.inference.asked_decision import check_kept
     from lampnet.inference.match_schema import as_trained
     from lampnet.persistence.model_folder import load_model
     from lampnet.persistence.prediction_formats import format_of
@@ -94,7 +95,7 @@ def command(
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
     if decision is not None:
-        options.check_decision(decision, asked.anything or known_column is not None)
+        options.check_decision(decision, asked.anything, known_column is not None)
     out = None if out is not None and str(out) == PIPE else out
     form = format_of(form, out)
     if resume:
@@ -106,9 +107,9 @@ def command(
             _check_apart(Path(rows), out)
         fitted = load_model(model, pretrained)
         if decision is not None:
-            asked = AskedSets(threshold=fitted.promised(decision).value)
+            check_kept(fitted, decision)
         origin = {"model": fitted.metadata["model_sha256"], "input": source.to_json(), "metric": metric}
-        origin |= {"precision": precision, "shortlist": shortlist, "split": split}
+        origin |= {"decision": decision, "precision": precision, "shortlist": shortlist, "split": split}
         origin |= {"choice of label sets": vars(asked), "choice of scores": "all" if all_scores else "some"}
         output = _Output(opened, out, form, fitted.label_names, all_scores, origin) if team.leads else None
         if precision != "float32" or shortlist is not None:
@@ -122,7 +123,7 @@ def command(
         if output is not None and (first or not done):
             output.begin()
         for chunk in chain(first, stream):
-            predicted, unknown = _predicted(fitted, chunk, metric, asked, done)
+            predicted, unknown = _predicted(fitted, chunk, decision or metric, asked, done)
             if output is not None:
                 output.write(predicted)
             done, empty = done + len(chunk), empty + unknown
@@ -189,10 +190,10 @@ class _Output:
 
 
 def _predicted(
-    model: FittedModel, chunk: Dataset, metric: str, asked: AskedSets, first: int
+    model: FittedModel, chunk: Dataset, decision: str, asked: AskedSets, first: int
 ) -> tuple[PredictedChunk, int]:
     """The predictions of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
-    from lampnet.inference.logits import probabilities
+    from lampnet.inference.asked_decision import label_sets
     from lampnet.inference.match_schema import known_states, match_rows
     from lampnet.persistence.prediction_formats import PredictedChunk
 
@@ -200,9 +201,9 @@ def _predicted(
     encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
     empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
     logits, states = model.logits_of(model.views(encoded)), known_states(model, chunk)
-    proba = probabilities(logits) if states is None else model.proba_given(logits, states)
+    proba, chosen = label_sets(model, decision, logits, states, asked)
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
-    return PredictedChunk(ids, model.label_names, proba, model.decided(metric, proba, states, asked)), empty
+    return PredictedChunk(ids, model.label_names, proba, chosen), empty
 
 
 def _check_resumable(rows: str, out: Path | None, form: str) -> None:

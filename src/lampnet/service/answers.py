@@ -8,28 +8,19 @@ import numpy as np
 
 from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import States
-from lampnet.errors import ConfigError, DataError, did_you_mean
+from lampnet.errors import DataError
 from lampnet.evaluation.asked_sets import AskedSets
-from lampnet.evaluation.metrics import METRICS
 from lampnet.inference import labelling
-from lampnet.inference.logits import probabilities
+from lampnet.inference.asked_decision import label_sets
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.prediction_formats import PredictedChunk, json_rows
-
-
-def check_decision(decision: str) -> str:
-    """The metric whose best rule decides, if there is one of this name."""
-    if decision not in METRICS:
-        raise ConfigError(f"there is no decision {decision[:60]!r}; {did_you_mean(decision, METRICS)}")
-    return decision
 
 
 def predictions(
     model: FittedModel, data: Dataset, logits: np.ndarray, states: States | None, decision: str, asked: AskedSets
 ) -> list[dict[str, Any]]:
     """For each row {"id", "labels", "scores"}, as `lampnet predict` writes them."""
-    proba = probabilities(logits) if states is None else model.proba_given(logits, states)
-    chosen = model.decided(decision, proba, states, asked)
+    proba, chosen = label_sets(model, decision, logits, states, asked)
     ids = data.ids or tuple(map(str, range(len(data))))
     return list(json_rows(PredictedChunk(ids, model.label_names, proba, chosen)))
 

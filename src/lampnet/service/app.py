@@ -27,6 +27,7 @@ from lampnet.data.known_labels import States
 from lampnet.errors import DataError, LampnetError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.explain.explain_rows import explain
+from lampnet.inference.asked_decision import check_decision
 from lampnet.inference.predictor import FittedModel
 from lampnet.runtime.limited_json import parse_json
 from lampnet.service import answers
@@ -59,7 +60,7 @@ class PredictRequest(RowsRequest):
     top_k: int | None = Field(None, description="Exactly so many labels per row; at most so many with a threshold.")
     threshold: float | None = Field(None, description="Labels at least this probable.")
     at_least_one: bool = Field(False, description="A row without a label gets its most probable one.")
-    decision: str = Field("example_f1", description="The metric whose best rule decides.")
+    decision: str = Field("example_f1", description="A metric whose best rule decides, whole set, or recall>=0.9.")
 
 
 class ExplainRequest(RowsRequest):
@@ -209,7 +210,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
         return {"model": live.name, "version": version, name: made}
 
     async def predict(asked: PredictRequest) -> dict[str, Any]:
-        decision = answers.check_decision(asked.decision)
+        decision = check_decision(asked.decision)
         sets = AskedSets(top_k=asked.top_k, threshold=asked.threshold, at_least_one=asked.at_least_one)
 
         def finish(model: FittedModel, data: Dataset, states: States | None, logits: Any) -> Any:

@@ -20,6 +20,7 @@ from scipy.special import expit
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError
+from lampnet.explain.contributions import Contribution, LogitSum, Term
 from lampnet.explain.explanation import Explanation
 from lampnet.explain.input_view import Node
 from lampnet.explain.report.escaping import packed, script_json
@@ -38,6 +39,17 @@ HOSTILE = [
     "$x_1^{$",
     "x" * 5000,
 ]
+
+
+def logit_sum(label: str, word: str) -> LogitSum:
+    """Twelve words by each of two base learners, and twelve neighbours."""
+    terms = tuple(Term(name=f"{word} {i}", part="part", value=0.1) for i in range(12))
+    rows = tuple(Term(name=f"training row {i}", value=0.1, labels=(word,) * 8, similarity=0.5) for i in range(12))
+    of = {"start": (), "linear": terms, "forest": terms, "knn": rows, "calibration": ()}
+    sources = tuple(
+        Contribution(source=name, value=1.2, terms=found, n_terms=len(found), others=0.0) for name, found in of.items()
+    )
+    return LogitSum(label=label, logit=6.0, contributions=sources)
 
 
 def explanation(labels: int = 6, nodes: int = 9, words: int = 9, seed: int = 0, **changes: Any) -> Explanation:
@@ -61,6 +73,7 @@ def explanation(labels: int = 6, nodes: int = 9, words: int = 9, seed: int = 0, 
         "to_input": (to_input / to_input.sum(-1, keepdims=True)).astype(np.float32),
         "to_labels": (to_labels / to_labels.sum(-1, keepdims=True)).astype(np.float32),
         "exchanges_messages": np.ones(labels, dtype=bool),
+        "logit_sums": tuple(logit_sum(f"label {i}", tokens[0]) for i in range(labels)),
     }  # fmt: skip
     return Explanation(**(given | changes))
 
@@ -92,12 +105,16 @@ def test_hostile_text_never_becomes_markup(text: str) -> None:
     labels = (text, *(f"label {i}" for i in range(5)))
     hostile = explanation(labels=6)
     hostile = Explanation(
-        **{**vars(hostile), "labels": labels, "id": text, "input": {"kind": "text", "text": text * 3}}
-    )
+        **{**vars(hostile), "labels": labels, "id": text, "input": {"kind": "text", "text": text * 3},
+           "logit_sums": tuple(logit_sum(label, text) for label in labels)}
+    )  # fmt: skip
     page = report_page([hostile], title=text)
     shown = data_of(page)
     assert shown["rows"][0]["labels"][0] == text
     assert shown["title"] == text
+    terms = {source["source"]: source["terms"] for source in shown["rows"][0]["sums"][0]["contributions"]}
+    assert terms["linear"][0]["name"] == f"{text} 0"[:120]
+    assert terms["knn"][0]["labels"][0] == text[:60]
     # Only the page's own two scripts, whatever the data are.
     assert page.count("<script") == 2
     assert page.count("</script>") == 2
@@ -118,6 +135,8 @@ def test_fifty_rows_of_20000_words_and_983_labels_stay_below_5_mb() -> None:
     assert len(page.encode()) < 5_000_000
     first = data_of(page)["rows"][0]
     assert first["nNodes"] == 20_000
+    for source in first["sums"][0]["contributions"]:  # fewer terms are listed, and still they add up
+        assert sum(term["value"] for term in source["terms"]) + source["others"] == pytest.approx(source["value"])
     assert 8 <= len(first["nodes"]) < 256
     weight = rows[0].to_input.mean(axis=1).max(axis=(0, 1))
     strongest = rows[0].nodes[int(weight.argmax())].name
