@@ -152,6 +152,8 @@ class KNNLearner:
             cosine = near.sum(axis=1)
             vote = np.maximum(cosine, 0) ** SIMILARITY_POWER
             vote /= max(vote.max(), 1e-12)
+            if self.row_weight is not None:
+                vote *= self.row_weight[nearest]
             votes_JK = vote[:, None] * (_dense(self.Y[nearest][:, labels_K]) - prior) / (vote.sum() + 1.0)
             shares = votes_JK * through(_exact_logit, prior, prior + votes_JK.sum(axis=0))
             order = np.argsort(-cosine, kind="stable")

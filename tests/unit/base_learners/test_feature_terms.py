@@ -13,6 +13,7 @@ from lampnet.base_learners.knn import NEIGHBOURS, KNNLearner
 from lampnet.base_learners.linear import MAX_ABS_LOGIT, LinearLearner
 from lampnet.base_learners.protocol import BaseLearner
 from lampnet.base_learners.stack import LEARNERS, Stack
+from lampnet.data.weights import Weights
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -42,11 +43,13 @@ def rows_and_labels(seed: int, n: int, features: int, labels: int, is_sparse: bo
     features=st.integers(1, 9),
     is_sparse=st.booleans(),
     coarse=st.booleans(),
+    weighted=st.booleans(),
 )
-def test_terms_add_up_to_the_logits(name, seed, n, features, is_sparse, coarse):
+def test_terms_add_up_to_the_logits(name, seed, n, features, is_sparse, coarse, weighted):
     X, Y = rows_and_labels(seed, n, features, 4, is_sparse, coarse)
     learner = LEARNERS[name]()
-    learner.fit(X, Y, seed)
+    weights = Weights(np.random.default_rng(seed).uniform(0.2, 3.0, n), np.ones(4), np.ones(4)) if weighted else None
+    learner.fit(X, Y, seed, weights=weights)
     rows, labels = np.array([n - 1, 0, n // 2]), np.array([3, 0, 2])
     terms = learner.terms(X, rows, labels)
     np.testing.assert_allclose(terms.logits(), learner.logits(X)[rows][:, labels], atol=2e-5)
