@@ -195,7 +195,7 @@ class ForestLearner:
         pairs, pair_of_P = np.unique(pair_P, return_inverse=True)
         values_EK, start_K = np.zeros((len(pairs), len(prior))), np.zeros(len(prior))
         sizes = np.concatenate([[0], np.cumsum(self.leaf_sizes)])
-        shares = self._leaf_shares()[:, labels_K]
+        shares = self.leaf_shares()[:, labels_K]
         for k in range(len(prior)):
             column = shares[:, k].toarray().ravel() if sparse.issparse(shares) else shares[:, k]
             sums = np.concatenate([[0.0], np.cumsum(column.astype(np.float64) * self.leaf_sizes)])

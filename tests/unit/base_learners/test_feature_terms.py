@@ -112,9 +112,9 @@ def test_forest_terms_are_those_of_walking_down_each_tree():
     forest.fit(X, Y, 0)
     label, row = 2, 11
     dense, trees = X.toarray(), forest.trees
-    shares, sizes = np.asarray(forest._leaf_shares()), forest.leaf_sizes
-    if sparse.issparse(forest._leaf_shares()):
-        shares = forest._leaf_shares().toarray()
+    shares, sizes = np.asarray(forest.leaf_shares()), forest.leaf_sizes
+    if sparse.issparse(forest.leaf_shares()):
+        shares = forest.leaf_shares().toarray()
     added, start, first_node, first_leaf = np.zeros(4), 0.0, 0, 0
     inner_before = np.concatenate([[0], np.cumsum(~trees.is_leaf)])
     for size in trees.nodes:
