@@ -176,11 +176,8 @@ def test_a_promise_is_a_threshold_and_refused_beside_other_choices(trained: Path
 def test_whole_sets_are_those_of_the_model(trained: Path, capsys: Capture) -> None:
     from lampnet.persistence.model_folder import load_model
 
-    rule = load_model(trained / "model").whole_set_rule()
+    model = load_model(trained / "model")
     rows = predicted(capsys, trained, "--decision", "whole set", "--all-scores")
-    names = list(rows[0]["scores"])
-    order = [names.index(name) for name in load_model(trained / "model").label_names]
-    proba = np.array([list(row["scores"].values()) for row in rows])[:, order]
-    label_names = np.array(load_model(trained / "model").label_names)
-    for row, chosen in zip(rows, rule.apply(proba), strict=True):
-        assert set(row["labels"]) == set(label_names[chosen])
+    proba = np.array([[row["scores"][name] for name in model.label_names] for row in rows])
+    for row, chosen in zip(rows, model.whole_set_rule().apply(proba), strict=True):
+        assert set(row["labels"]) == {model.label_names[label] for label in np.flatnonzero(chosen)}
