@@ -1,4 +1,4 @@
-# make demo   train on the embedded digit scenes, print the scores, write a report
+# make demo   train on the embedded pictures and texts, print the scores, write a report, say how to tag by hand
 # make test   everything that guards the project
 PYTHON ?= python3
 BIN := .venv/bin
@@ -19,7 +19,13 @@ demo: install
 	$(BIN)/lampnet train digits --out $(DEMO)/model --overwrite --set training.epochs=12 --time-budget 90s
 	$(BIN)/lampnet evaluate $(DEMO)/model digits
 	$(BIN)/lampnet explain $(DEMO)/model digits --out $(DEMO)/report
-	@echo "the model is in $(DEMO)/model, the report in $(DEMO)/report"
+	$(BIN)/python examples/tag_texts.py $(DEMO)
+	@echo
+	@echo "Pictures: the model is in $(DEMO)/model, the report in $(DEMO)/report/report.html."
+	@echo "Texts: the model is in $(DEMO)/emotions-model. Tag comments by hand:"
+	@echo "  1. run   $(BIN)/lampnet serve $(DEMO)/emotions-model"
+	@echo "  2. open  http://127.0.0.1:8000 in a browser, and in the page the file $(DEMO)/comments.csv"
+	@echo "  3. press 1 to accept the first label, Shift+1 to refuse it, Enter for the next row, ? for all keys"
 
 lint: install
 	$(BIN)/ruff check .

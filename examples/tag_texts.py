@@ -1,31 +1,37 @@
-"""Tag Reuters news with topics, look at the scores, and ask why.
+"""Tag comments with emotions, look at the scores and at what moved a label, and leave everything to tag by hand.
 
-    python examples/tag_texts.py DATA_FOLDER [10m]
+    python examples/tag_texts.py [FOLDER]
 
-DATA_FOLDER holds `reuters21578/` (`lampnet data fetch reuters21578 --data-root DATA_FOLDER`); the second
-word is the time that training may take.
+The comments come with lampnet. FOLDER (./tagging by default) gets the model, and comments to tag on the page of
+`lampnet serve`.
 """
 
 from __future__ import annotations
 
+import csv
 import sys
+from pathlib import Path
 
-from lampnet import LaMPClassifier, load_data
+from lampnet import Dataset, LaMPClassifier, load_data
+
+
+def label_sets(part: Dataset) -> list[set[str]]:
+    return [{part.label_names[j] for j in row.indices} for row in part.labels]
 
 
 def main() -> None:
-    folder, budget = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "10m"
-    data = load_data("reuters21578", data_root=folder)
-    train, test = data.train, data.test
-    sets = [{train.label_names[j] for j in row.indices} for row in train.labels]
-    model = LaMPClassifier(time_budget=budget, verbose=1).fit(train.rows, sets)
-    truth = [{test.label_names[j] for j in row.indices} for row in test.labels]
-    print(f"example-F1 on {len(truth)} test rows: {model.score(test.rows, truth):.3f}")
-    for tags, text in zip(model.predict_labels(test.rows[:3]), test.rows, strict=False):
-        print(tags, "|", " ".join(text.split())[:80])
-    why = model.explain(test.rows[:1])[0].to_json()
-    for stage, probabilities in zip(why["stages"], why["stage_proba"], strict=True):
-        print(stage, dict(zip(why["labels"], [round(p, 2) for p in probabilities], strict=True)))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "tagging")
+    folder.mkdir(parents=True, exist_ok=True)
+    data = load_data("goemotions-sample")
+    model = LaMPClassifier(preset="quick", verbose=1).fit(data.train.rows, label_sets(data.train))
+    print(f"example-F1 on {len(data.test)} comments: {model.score(data.test.rows, label_sets(data.test)):.3f}")
+    for tags, text in zip(model.predict_labels(data.test.rows[:3]), data.test.rows, strict=False):
+        print(", ".join(tags), "|", text[:80])
+    moved = model.suggest("Thank you, I love it!", known=["gratitude"])[0]
+    print(f"once gratitude is known, next comes {moved['label']} with a probability of {moved['proba']:.2f}")
+    model.save(folder / "emotions-model")
+    with (folder / "comments.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["text"], *([text] for text in data.test.rows)])
 
 
 if __name__ == "__main__":
