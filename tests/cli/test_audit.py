@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from lampnet_command import Finished, here, texts, write_jsonl
@@ -33,6 +34,17 @@ def test_mistakes_are_found_and_written(rows, tmp_path, capsys):
     with open(out / "findings.csv", encoding="utf-8", newline="") as file:
         assert [one["id"] for one in csv.DictReader(file)] == [one["id"] for one in found["findings"]]
     assert (out / "audit.html").stat().st_size > 10_000
+
+
+def test_rows_of_several_parts_are_audited(tmp_path, capsys):
+    films = Path(__file__).parents[2] / "examples" / "films.csv"
+    assert here("audit", films, "--out", tmp_path / "report", "--most", 5) == 0, capsys.readouterr().err
+    (first, *_) = json.loads((tmp_path / "report" / "findings.json").read_text(encoding="utf-8"))
+    with films.open(newline="") as file:
+        row = list(csv.DictReader(file))[first["row"]]
+    page = (tmp_path / "report" / "audit.html").read_text(encoding="utf-8")
+    assert f"title: {row['title']}" in page
+    assert f"country: {row['country']}" in page
 
 
 def test_a_report_is_not_replaced_by_accident(rows, tmp_path, capsys):

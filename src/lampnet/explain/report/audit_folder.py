@@ -16,6 +16,7 @@ from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import BASES
+from lampnet.data.parts import Part, PartRows
 from lampnet.errors import DataError
 from lampnet.explain.input_view import picture_data
 from lampnet.explain.report.escaping import fill, script_json
@@ -114,21 +115,35 @@ def _row(data: Dataset, row: int, with_picture: bool) -> dict[str, Any]:
     assert data.labels is not None
     given = data.labels[row]
     labels = [data.label_names[i] for i, value in zip(given.indices, given.data, strict=True) if value > 0]
-    if data.kind == "image":
-        shown = {"picture": picture_data(data.rows[row])["picture"]} if with_picture else {"text": "(left out)"}
-        return {"labels": labels, **shown}
-    text = _text(data, row)
-    return {"labels": labels, "text": text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + " …"}
+    if isinstance(data.rows, PartRows):
+        parts = [(part, part.place(row)) for part in data.rows.parts]
+    else:
+        parts = [(Part(name="", kind=data.kind, rows=data.rows, feature_names=data.feature_names), row)]
+    texts: list[str] = []
+    picture: dict[str, Any] = {}
+    for part, place in parts:
+        if place < 0:
+            continue
+        if part.kind != "image":
+            text = _text(part, place)
+            texts.append(f"{part.name}: {text}" if part.name else text)
+        elif not with_picture:
+            texts.append("(left out)")
+        elif not picture:
+            picture = {"picture": picture_data(part.rows[place])["picture"]}
+    text = "\n".join(texts)
+    shown = {"text": text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT] + " …"} if texts else {}
+    return {"labels": labels, **picture, **shown}
 
 
-def _text(data: Dataset, row: int) -> str:
+def _text(part: Part, row: int) -> str:
     """A row in words: a text itself, else its largest or first values by name."""
-    rows = data.rows
-    if data.kind in ("text", "molecule"):
+    rows = part.rows
+    if part.kind in ("text", "molecule"):
         return str(rows[row])
-    if data.kind == "dna":
+    if part.kind == "dna":
         return "".join(BASES[code] for code in np.asarray(rows[row]))
-    names = data.feature_names
+    names = part.feature_names
     if isinstance(rows, Table):
         cells = [
             (name, rows.categories[i][int(value)] if i in rows.categories else f"{value:g}")

@@ -51,8 +51,9 @@ function drawProgress() {
 }
 
 function drawInput(row) {
-  if (row.picture) return make("div", { class: "picture" }, make("img", { src: row.picture, alt: "the row's picture" }));
-  return make("div", { class: "text", dir: "auto", text: row.text });
+  const text = row.text === undefined ? [] : [make("div", { class: "text", dir: "auto", text: row.text })];
+  if (!row.picture) return text[0] || make("div", { class: "text" });
+  return make("div", { class: "picture" }, make("img", { src: row.picture, alt: "the row's picture" }), ...text);
 }
 
 function drawFinding() {
