@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 
-.PHONY: install demo test lint test-faults reliability pages tagging-page clean
+.PHONY: install demo test lint test-faults reliability pages docs tutorials tagging-page clean
 
 install: .venv/installed
 
@@ -54,10 +54,24 @@ pages: install
 	$(BIN)/python benchmarks/ablations.py --page-only
 	$(BIN)/python benchmarks/readme_scores.py
 
+# The manual as a site in build/site; a warning, such as a broken link, is an error. It needs an environment of its own.
+docs: .venv-docs/installed
+	PYTHONPATH=benchmarks .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "open build/site/index.html"
+
+.venv-docs/installed: requirements-docs.lock
+	test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --disable-pip-version-check -r requirements-docs.lock
+	touch $@
+
+# The output of the tutorials' code, written into them.
+tutorials: install
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tutorials.py
+
 # The script of the tagging page, from TypeScript; its result is committed, so that installing needs no Node.
 tagging-page:
 	cd web && npm ci --no-audit --no-fund && npx tsc --project .
 
 clean:
-	rm -rf .venv build dist $(DEMO) src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-docs build dist $(DEMO) src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

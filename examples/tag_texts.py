@@ -31,7 +31,7 @@ def main() -> None:
     print(f"once gratitude is known, next comes {moved['label']} with a probability of {moved['proba']:.2f}")
     model.save(folder / "emotions-model")
     with (folder / "comments.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([["text"], *([text] for text in data.test.rows)])
+        csv.writer(file, lineterminator="\n").writerows([["text"], *([text] for text in data.test.rows)])
 
 
 if __name__ == "__main__":
