@@ -510,6 +510,74 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found = next_question(self.model_.given_known(), logits, states)
         return None if found is None else self.classes_.tolist()[found[0]]
 
+    def add_label(self, name: Any, X: Any, y: Any, prior: float | None = None) -> LaMPClassifier:
+        """One more label, from a few examples: rows X and, for each, whether it has the label (1 or 0).
+
+        The label receives the other labels' logits as messages; no other label's probability changes.
+
+        prior : the share of all rows that have the label; by default it is as frequent as among the examples
+
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.add_label("delay", texts[:4], [0, 0, 0, 1]).classes_.tolist()
+        ['italy', 'sport', 'travel', 'delay']
+        """
+        from lampnet.pipeline.label_edits import add_label
+
+        data = self._to_edit()._dataset(X)
+        y = np.asarray(y).ravel()
+        if len(y) != len(data):
+            raise DataError(f"{len(data)} examples came with {len(y)} answers; give 1 or 0 for each")
+        if y.dtype.kind not in "biuf":
+            raise DataError("the examples' answers must be 1 (has the label) or 0 (has it not)")
+        encoded = self.model_.encoder.encode(data.rows, data.row_edges)
+        self.model_ = add_label(self.model_, str(name), encoded, y, prior)
+        self.classes_ = more_classes(self.classes_, [name])
+        return self
+
+    def rename_label(self, old: Any, new: Any) -> LaMPClassifier:
+        """Call a label otherwise."""
+        from lampnet.pipeline.label_edits import rename_label
+
+        check_is_fitted(self, "model_")
+        self.model_ = rename_label(self.model_, str(old), str(new))
+        classes = [new if str(label) == str(old) else label for label in self.classes_.tolist()]
+        self.classes_ = more_classes(np.array(classes[:1], dtype=object), classes[1:])
+        return self
+
+    def merge_labels(self, labels: Iterable[Any], into: Any) -> LaMPClassifier:
+        """Show several labels as one, which is true where any of them is; it stands where the first one stood."""
+        from lampnet.pipeline.label_edits import merge_labels
+
+        merged = [str(label) for label in labels]
+        before, self.model_ = self._to_edit().model_.label_names, merge_labels(self.model_, merged, str(into))
+        first = min(before.index(name) for name in merged)
+        kept = [
+            into if number == first else label
+            for number, label in enumerate(self.classes_.tolist())
+            if number == first or before[number] not in merged
+        ]
+        self.classes_ = more_classes(np.array(kept[:1], dtype=object), kept[1:])
+        return self
+
+    def drop_label(self, name: Any) -> LaMPClassifier:
+        """Show a label no more; it still sends messages to the others."""
+        from lampnet.pipeline.label_edits import drop_label
+
+        before, self.model_ = self._to_edit().model_.label_names, drop_label(self.model_, str(name))
+        self.classes_ = self.classes_[[label != str(name) for label in before]]
+        return self
+
+    def _to_edit(self) -> LaMPClassifier:
+        check_is_fitted(self, "model_")
+        if self.y_form_.single:
+            raise ConfigError(
+                "each row of this model has exactly one class, so a class more or less would change all the others; "
+                "train it again"
+            )
+        return self
+
     def complete(self, X: Any, y: Any) -> np.ndarray:
         """Probabilities (n, L) of half-labelled rows: what y knows stays, what is NaN in it is predicted from the rest.
 

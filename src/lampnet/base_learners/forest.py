@@ -7,6 +7,7 @@ with rows x trees, not with leaves x labels. That is why scikit-learn grows the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +18,7 @@ from scipy.special import logit
 from lampnet.base_learners.feature_terms import FeatureTerms, through
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.base_learners.trees import Trees
-from lampnet.data.label_priors import label_priors, mixed_priors
+from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import parts_of
 from lampnet.data.weights import Weights, rows_of
 from lampnet.runtime.side_by_side import Pulse, side_by_side
@@ -109,6 +110,17 @@ class ForestLearner:
         fold_seen_fT = np.stack([in_bag_nT[own].any(axis=0) for _, own in parts_of(fold_n)])
         use_nT = np.hstack([np.ones(before.shape, dtype=bool), ~fold_seen_fT[fold_n]])
         return self._logits(leaf_nT, use_nT)
+
+    def add_silent_label(self, prior: float) -> None:
+        """One more label, of which the trees say nothing."""
+        self.prior, self._shares = np.append(self.prior, np.float32(prior)), None
+        self.Y = sparse.csr_matrix(sparse.hstack([self.Y, sparse.csr_matrix((self.Y.shape[0], 1), dtype=np.float32)]))
+
+    def regroup(self, groups: Sequence[Sequence[int]]) -> None:
+        """Labels that are true where any of some labels before is."""
+        self.prior, self._shares = any_share(self.prior, groups), None
+        dense = self.Y.toarray()
+        self.Y = sparse.csr_matrix(np.column_stack([dense[:, list(group)].max(axis=1) for group in groups]))
 
     def _add(self, grown: list[_Grown], first_leaf: int, first_row: int) -> np.ndarray:
         """Put trees behind those that are there; return every row's leaves in them, (n, T)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.sparse.linalg import norm
 
 from lampnet.base_learners.feature_terms import FeatureTerms, Neighbours, through
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
-from lampnet.data.label_priors import label_priors, mixed_priors
+from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.data.weights import Weights, rows_of
 
@@ -79,6 +80,17 @@ class KNNLearner:
         self._keep_labels(np.vstack([Y_old[kept], np.where(np.isnan(Y_nL), self.prior, Y_nL)[chosen]]))
         fold_of_reference = np.concatenate([np.full(len(kept), -1), fold_n[chosen]])
         return self._logits(rows, (fold_n, fold_of_reference))
+
+    def add_silent_label(self, prior: float) -> None:
+        """One more label, of which the stored rows say nothing."""
+        self.prior = np.append(self.prior, np.float32(prior))
+        self._keep_labels(np.column_stack([_dense(self.Y), np.zeros(self.X.shape[0], np.float32)]))
+
+    def regroup(self, groups: Sequence[Sequence[int]]) -> None:
+        """Labels that are true where any of some labels before is."""
+        self.prior = any_share(self.prior, groups)
+        Y = _dense(self.Y)
+        self._keep_labels(np.column_stack([Y[:, list(group)].max(axis=1) for group in groups]))
 
     def _keep_labels(self, Y: np.ndarray) -> None:
         self.Y = Y.astype(np.float32)

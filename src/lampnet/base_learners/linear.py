@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -147,6 +147,11 @@ class LinearLearner:
                 )
         self.weights, self.intercepts = moved
         return out_of_fold
+
+    def regroup(self, groups: Sequence[Sequence[int]]) -> None:
+        """Labels that are the mean of some labels before."""
+        self.weights = np.column_stack([self.weights[:, list(group)].mean(axis=1) for group in groups])
+        self.intercepts = np.array([self.intercepts[list(group)].mean() for group in groups], dtype=np.float32)
 
     def _path(
         self,

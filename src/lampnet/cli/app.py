@@ -24,6 +24,7 @@ COMMANDS = (
     "explain",
     "audit",
     "complete",
+    "labels",
     "serve",
     "export",
     "data",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,15 @@ def mixed_priors(before: np.ndarray, rows_before: int, Y_nL: np.ndarray, row_n: 
     share = rows_before / np.maximum(1, rows_before + known)
     mixed[: len(before)] = share * before + (1 - share) * mixed[: len(before)]
     return mixed
+
+
+def any_share(priors: np.ndarray, groups: Sequence[Sequence[int]]) -> np.ndarray:
+    """How often any label of each group is true, if they are independent, float32.
+
+    >>> any_share(np.array([0.5, 0.5, 0.1]), [[0, 1], [2]]).round(2).tolist()
+    [0.75, 0.10000000149011612]
+    """
+    return np.array([1 - np.prod(1 - priors[list(group)]) for group in groups], dtype=np.float32)
 
 
 def smoothed_share(positives: np.ndarray, known: np.ndarray, dtype: type[np.floating[Any]] = np.float32) -> np.ndarray:

@@ -81,6 +81,13 @@ class Examples:
             row_weights=taken(self.row_weights, rows),
         )
 
+    def first_labels(self, count: int) -> Examples:
+        """The same rows with the base logits of the first labels only; without targets."""
+        if self.base_logits is None or self.weights is None:
+            return self
+        weights = StackingWeights(self.weights.weights_LK[:count], self.weights.bias_L[:count])
+        return Examples(nodes=self.nodes, base_logits=self.base_logits[:, :count], weights=weights)
+
     @classmethod
     def joined(cls, parts: Sequence[Examples]) -> Examples:
         """The rows of several, one below the other, in memory; labels dense (n, L)."""

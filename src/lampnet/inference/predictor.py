@@ -32,6 +32,7 @@ from lampnet.evaluation.whole_set import WholeSet
 from lampnet.inference.conditional import Conditional, decide
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.logits import logits_of_views, probabilities, with_priors_for_empty_rows
+from lampnet.inference.shown_labels import ShownLabels
 from lampnet.model.ensemble import Ensemble
 from lampnet.model.kernels.int8 import check_int8_pays, quantised
 from lampnet.model.kernels.prediction_layout import laid_out
@@ -61,6 +62,7 @@ class FittedModel:
     conditional   predicts where some labels are known; None for a model that cannot take known labels
     calibration   makes the probabilities as often true as they say; None where they are so already
     promises      thresholds for which recall or precision is promised; None for models of an older lampnet
+    shown         labels that were added, merged or dropped since the training; None where none were
     """
 
     config: Config
@@ -79,6 +81,7 @@ class FittedModel:
     conditional: Conditional | None = None
     calibration: Calibration | None = None
     promises: Promises | None = None
+    shown: ShownLabels | None = None
 
     def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
         """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
@@ -91,15 +94,24 @@ class FittedModel:
 
     def logits_of(self, views: Sequence[Examples]) -> np.ndarray:
         """`logits` of rows that are encoded already."""
+        if self.shown is None:
+            return with_priors_for_empty_rows(self._trained_logits(views), views[0].nodes, self.label_priors)
+        logits = self._trained_logits([view.first_labels(self.shown.trained) for view in views])
+        stacked = views[0].stacked()
+        if stacked is not None:
+            logits = np.hstack([logits, stacked[:, self.shown.trained :]])
+        return self.shown.logits(with_priors_for_empty_rows(logits, views[0].nodes, self.shown.priors_S))
+
+    def _trained_logits(self, views: Sequence[Examples]) -> np.ndarray:
+        """Calibrated logits of the labels of the training."""
         stacked = views[0].stacked() if self.network_weight < 1 else None
         if self.network_weight == 0:
             assert stacked is not None
-            logits = stacked
-        else:
-            logits = logits_of_views(self._layouts.suited_to, views)
-            if stacked is not None:
-                logits = self.network_weight * logits + np.float32(1 - self.network_weight) * stacked
-        return with_priors_for_empty_rows(self.calibrated(logits), views[0].nodes, self.label_priors)
+            return self.calibrated(stacked)
+        logits = logits_of_views(self._layouts.suited_to, views)
+        if stacked is not None:
+            logits = self.network_weight * logits + np.float32(1 - self.network_weight) * stacked
+        return self.calibrated(logits)
 
     def calibrated(self, logits: np.ndarray) -> np.ndarray:
         """Logits (n, L) whose probabilities are as often true as they say."""
@@ -131,7 +143,8 @@ class FittedModel:
         promise = Promise.read(decision)
         if self.promises is None:
             raise ConfigError(
-                f"this model was trained by a lampnet that made no promises; train it again for {promise}"
+                "this model makes no promises: its labels were changed since the training, or an older lampnet trained "
+                f"it; train it again for {promise}"
             )
         return self.promises.threshold(promise)
 
@@ -190,6 +203,7 @@ class FittedModel:
 
     def trained_network(self) -> Ensemble:
         """The network, where there is one."""
+        self.check_labels_as_trained("explained")
         if self.network is None:
             raise ConfigError(
                 "this model is the stack of its base learners and has no network whose messages could be shown "
@@ -197,9 +211,18 @@ class FittedModel:
             )
         return self.network
 
+    def check_labels_as_trained(self, doing: str) -> None:
+        """Refuse what needs the labels of the training where some were added, merged or dropped since."""
+        if self.shown is not None:
+            raise ConfigError(
+                f"labels of this model were added, merged or dropped since its training, so it cannot be {doing}; "
+                "learn on from it first (lampnet train DATA --start MODEL)"
+            )
+
     @cached_property
     def _layouts(self) -> _Layouts:
-        return _Layouts(self.trained_network(), self.precision)
+        assert self.network is not None
+        return _Layouts(self.network, self.precision)
 
     def for_prediction(self, precision: str = "float32", shortlist: int | None = None) -> FittedModel:
         """A copy that predicts with other products or among fewer labels; weights are shared.

@@ -71,11 +71,11 @@ def restore_conditional(
     assert isinstance(decisions, Mapping)
     assert isinstance(correction, (int, float))
     assert weight is not None
-    label_graph = LabelGraph(config.label_graph, graph, n_labels)
-    members = [
-        fill(lambda: build_label_states(config.known, label_graph, n_shifts), arrays_under(own, f"members.{number}."))
-        for number in range(data["members"])
-    ]
+
+    def build() -> LabelStates:
+        return build_label_states(config.known, LabelGraph(config.label_graph, graph, n_labels), n_shifts)
+
+    members = [fill(build, arrays_under(own, f"members.{number}.")) for number in range(data["members"])]
     return Conditional(
         dependence=dependence,
         shift_weight=weight,

@@ -30,6 +30,7 @@ from lampnet.encoders import restore_encoder
 from lampnet.errors import LampnetError, ModelFolderError
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.inference.predictor import FittedModel
+from lampnet.inference.shown_labels import ShownLabels
 from lampnet.model.build import build_ensemble
 from lampnet.model.label_states import LabelStates
 from lampnet.persistence.conditional_parts import (
@@ -146,6 +147,8 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
         arrays |= {f"calibration.{name}": array for name, array in vars(model.calibration).items()}
     if model.promises is not None:
         arrays |= promise_arrays(model.promises)
+    if model.shown is not None:
+        arrays["shown.priors"] = model.shown.priors_S
     arrays["label_priors"] = np.asarray(model.label_priors, dtype=np.float32)
     weights = encode_arrays(arrays)
     described = {
@@ -156,6 +159,7 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
         "encoder": {"kind": model.encoder.kind, "state": model.encoder.state()},
         "decisions": model.decisions.to_json(),
         "network_weight": model.network_weight,
+        "shown": None if model.shown is None else model.shown.to_json(),
         "known": None if model.conditional is None else conditional_json(model.conditional),
         "metadata": {key: value for key, value in model.metadata.items() if key not in _OF_THE_FOLDER},
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
@@ -249,22 +253,31 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
     decisions = Decisions.from_json(data["decisions"], len(names))
     weights = folder / weights_name(digest)
     header = read_header(weights)
-    _check_size(folder, config, len(names), header)
+    shown_data, n_trained = data.get("shown"), len(names)
+    if shown_data is not None:
+        priors_there = header.get("shown.priors")
+        count = shown_data.get("trained") if isinstance(shown_data, dict) else None
+        if type(count) is not int or priors_there is None:
+            raise ModelFolderError(f"{folder / MODEL}: the description of changed labels is damaged")
+        n_trained = count
+    _check_size(folder, config, n_trained, header)
     known = data.get("known")
     if known is not None:
         check_size(known, config, header)
     arrays = read_arrays(weights, header, digest)
+    shown = None if shown_data is None else ShownLabels.from_json(shown_data, arrays.get("shown.priors"), len(names))
+    n_columns = len(names) if shown is None else len(shown.priors_S)
     encoder = _restored(
         lambda: restore_encoder(kind, config.input, state, arrays_under(arrays, "encoder."), pretrained)
     )
     stack = None
     if config.model.base_learners:
-        stack = _restored(lambda: restore_stack(config.model.base_learners, arrays_under(arrays, "stack."), len(names)))
-    graph = _graph(config, len(names), arrays)
+        stack = _restored(lambda: restore_stack(config.model.base_learners, arrays_under(arrays, "stack."), n_columns))
+    graph = _graph(config, n_trained, arrays)
     network = None
     if config.model.network:
         with torch.device("meta"), _Unfilled():  # shapes without memory: the stored weights are put in below
-            network = _restored(lambda: build_ensemble(config, len(names), encoder, graph))
+            network = _restored(lambda: build_ensemble(config, n_trained, encoder, graph))
         stored = arrays_under(arrays, "network.")
         network.load_state_dict(_weights(folder, network.state_dict(), stored), assign=True)
         network.eval()
@@ -277,7 +290,8 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
             made.load_state_dict(_weights(folder, made.state_dict(), stored), assign=True)
             return made.eval()
 
-        conditional = _restored(lambda: restore_conditional(known, config, graph, len(names), arrays, filled))
+        own_graph = graph if shown is None else None  # labels that were changed exchange no messages
+        conditional = _restored(lambda: restore_conditional(known, config, own_graph, len(names), arrays, filled))
     weight = data["network_weight"]
     if not isinstance(weight, float) or not 0 <= weight <= 1 or (weight > 0 and network is None):
         raise ModelFolderError(f"{folder / MODEL}: the weight of the network is damaged")
@@ -299,8 +313,9 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
         label_priors=priors,
         network_weight=weight,
         conditional=conditional,
-        calibration=restore_calibration(arrays_under(arrays, "calibration."), len(names)),
+        calibration=restore_calibration(arrays_under(arrays, "calibration."), n_trained),
         promises=restore_promises(arrays_under(arrays, "promises.")),
+        shown=shown,
     )
 
 
@@ -393,4 +408,6 @@ def _graph(config: Config, n_labels: int, arrays: Mapping[str, np.ndarray]) -> s
 def _identity(data: Mapping[str, Any]) -> str:
     """A digest of all that decides a prediction; times and scores of the training are left out."""
     deciding = {part: data[part] for part in _PARTS if part != "metadata"}
+    if data.get("shown") is not None:
+        deciding["shown"] = data["shown"]
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

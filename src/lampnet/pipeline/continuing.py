@@ -32,13 +32,14 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import mixed_priors
 from lampnet.data.splits import Splits, parts_of
 from lampnet.data.weights import LabelWeight, Weights, rows_of
-from lampnet.encoders.base import EncodedRows
+from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_member
 from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.control import Control
+from lampnet.pipeline.label_edits import as_one_training
 from lampnet.pipeline.plan import Before, Fold, Plan
 
 #: folds of the new rows where they are too many for an ensemble of the usual size
@@ -104,7 +105,7 @@ def with_labels(data: Dataset, label_names: Sequence[str], absent_is_false: bool
 
 def continued(splits: Splits, start: Start, config: Config, control: Control, label_weight: LabelWeight) -> Plan:
     """New rows in folds, and what was learned before them."""
-    train, model = splits.train, start.model
+    train, model = splits.train, as_one_training(start.model)
     if train.kind != model.encoder.kind:
         raise ConfigError(
             f"rows of kind {train.kind!r} came to a model trained on {model.encoder.kind!r}; give data of the same kind"
@@ -138,7 +139,7 @@ def continued(splits: Splits, start: Start, config: Config, control: Control, la
         labels=train.labels,
         priors=mixed_priors(before, sum(model.metadata.get("rows", {}).values()), truth, rows_of(counts)),
         rows={"train": len(train), "valid": 0},
-        before=Before(model, _networks(model, config, len(train.label_names), graph), graph),
+        before=Before(model, _networks(start.model, config, model.encoder, len(train.label_names), graph), graph),
     )
 
 
@@ -194,17 +195,23 @@ def _graph(model: FittedModel, labels: sparse.csr_matrix) -> sparse.csr_matrix |
     return graph
 
 
-def _networks(model: FittedModel, config: Config, n_labels: int, graph: sparse.csr_matrix | None) -> list[StackedLaMP]:
+def _networks(
+    model: FittedModel, config: Config, encoder: Encoder, n_labels: int, graph: sparse.csr_matrix | None
+) -> list[StackedLaMP]:
     """The model's networks with nodes for new labels, whose vectors start at random."""
     if model.network is None:
         return []
+    own = [(label,) for label in range(len(model.label_names))]
+    groups: Sequence[tuple[int, ...]] = own if model.shown is None else model.shown.groups
     made = []
     for number, old in enumerate(model.network.networks):
-        network = build_member(config, n_labels, model.encoder, graph, number)
+        network = build_member(config, n_labels, encoder, graph, number)
         weights = network.state_dict()
         for name, value in old.state_dict().items():
             if name in BY_LABEL:
-                weights[name][: len(value)] = value
+                for label, group in enumerate(groups):
+                    if group[-1] < len(value):  # else it was added, and has no vector yet
+                        weights[name][label] = value[list(group)].mean(dim=0)
             elif name in weights and weights[name].shape == value.shape:
                 weights[name] = value.clone()
         network.load_state_dict(weights)

@@ -1,0 +1,143 @@
+"""A label added from a few examples, beside a model trained with it and logistic regression on the examples alone.
+
+    python benchmarks/added_labels.py emotions scene     # measure, then write docs/living-labels.md
+    python benchmarks/added_labels.py                    # write the page again from the measurements
+    python benchmarks/added_labels.py --check            # fail where the page differs from the measurements
+
+The most frequent, a middling and the rarest of the labels that have enough training rows are left out of the training
+in turn and then added. Models are those of the preset `quick` on one thread; the seed draws the examples.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from pages.measured_section import MeasuredSection
+
+#: data sets that the table is to have; the page names those that are not measured yet
+PLANNED = ("bibtex", "emotions", "scene")
+SEEDS = (0, 1, 2)
+EXAMPLES = (5, 20, 100)
+#: what is compared, as the table calls it
+SYSTEMS = {"added": "added", "alone": "logistic regression", "trained": "trained with it"}
+
+
+def measure(name: str, seed: int) -> list[dict[str, Any]]:
+    """Scores of three labels, each added with every number of examples."""
+    from lampnet.config import Config
+    from lampnet.data.dataset import Dataset
+    from lampnet.data.splits import Splits
+    from lampnet.experiments.material import open_material
+    from lampnet.pipeline.fit import fit
+
+    material = open_material(name, seed=seed)
+    labelled, test = material.labelled, material.part("test")
+    rows = labelled.train if labelled.valid is None else Dataset.joined([labelled.train, labelled.valid])
+    changes = {"training.threads": 1, "training.seed": seed, "known.method": "none"}
+    config = Config.preset("quick").updated(changes)
+    Y, truth = rows.indicator(), test.indicator()
+    often = np.flatnonzero((Y.sum(axis=0) >= EXAMPLES[-1]) & ((1 - Y).sum(axis=0) >= EXAMPLES[-1]))
+    often = often[np.argsort(-Y[:, often].sum(axis=0), kind="stable")]
+    whole = fit(Splits(train=rows), config).proba(test.rows, test.row_edges)
+    found = []
+    for label in dict.fromkeys(int(often[at]) for at in (0, len(often) // 2, len(often) - 1)):
+        prior = float(Y[:, label].mean())
+        own: dict[str, Any] = {"seed": seed, "label": rows.label_names[label], "prior": prior}
+        own["trained"] = scores(truth[:, label], whole[:, label], prior)
+        found.append(own | {"examples": added(rows, test, label, prior, config, seed)})
+    return found
+
+
+def added(rows: Any, test: Any, label: int, prior: float, config: Any, seed: int) -> dict[str, Any]:
+    """Scores of a label that the training did not have, for each number of examples."""
+    from dataclasses import replace
+
+    from sklearn.linear_model import LogisticRegression
+
+    from lampnet.data.splits import Splits
+    from lampnet.pipeline.fit import fit
+    from lampnet.pipeline.label_edits import add_label
+
+    others = [number for number in range(len(rows.label_names)) if number != label]
+    names = tuple(rows.label_names[number] for number in others)
+    model = fit(Splits(train=replace(rows, labels=rows.labels[:, others], label_names=names)), config)
+    y, truth = rows.indicator()[:, label], test.indicator()[:, label]
+    order = np.random.default_rng(seed).permutation(len(y))
+    features = model.encoder.encode(test.rows, test.row_edges).features
+    found = {}
+    for count in EXAMPLES:
+        some = np.sort(np.concatenate([order[y[order] == value][:count] for value in (1, 0)]))
+        encoded = model.encoder.encode(rows.take(some).rows, None)
+        edited = add_label(model, rows.label_names[label], encoded, y[some], prior)
+        alone = LogisticRegression(max_iter=1000).fit(encoded.features, y[some])
+        proba = {"added": edited.proba(test.rows)[:, -1], "alone": alone.predict_proba(features)[:, 1]}
+        found[str(count)] = {system: scores(truth, p, prior) for system, p in proba.items()}
+    return found
+
+
+def scores(truth: np.ndarray, proba: np.ndarray, prior: float) -> dict[str, float]:
+    """Average precision, and F1 where as many rows are taken as the prior says."""
+    from sklearn.metrics import average_precision_score, f1_score
+
+    chosen = np.zeros(len(truth), dtype=bool)
+    chosen[np.argsort(-proba, kind="stable")[: max(1, round(prior * len(truth)))]] = True
+    return {"ap": float(average_precision_score(truth, proba)), "f1": float(f1_score(truth, chosen))}
+
+
+def table(measured: dict[str, Any]) -> str:
+    """Markdown: means over labels and seeds, and how often the added label was better than the examples alone."""
+    lines = [
+        "| data | examples with it, without it | AP added | AP logistic regression | AP trained with it | "
+        "difference to logistic regression (each seed) | F1 added | F1 logistic regression | F1 trained with it |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, runs in sorted(measured.items()):
+        for count in map(str, EXAMPLES):
+            means = {
+                (system, key): [
+                    np.mean([_of(run, count, system)[key] for run in runs if run["seed"] == seed]) for seed in SEEDS
+                ]
+                for system in SYSTEMS
+                for key in ("ap", "f1")
+            }
+            gains = np.subtract(means["added", "ap"], means["alone", "ap"])
+            ap, f1 = (" | ".join(f"{np.mean(means[system, key]):.3f}" for system in SYSTEMS) for key in ("ap", "f1"))
+            each = f"{gains.mean():+.3f} ({', '.join(f'{gain:+.3f}' for gain in gains)})"
+            labels = len({run["label"] for run in runs})
+            data = f"{name} ({labels} labels)" if count == str(EXAMPLES[0]) else ""
+            lines.append(f"| {data} | {count}, {count} | {ap} | {each} | {f1} |")
+    missing = [name for name in PLANNED if name not in measured]
+    if missing:
+        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
+    return "\n".join(lines)
+
+
+def _of(run: dict[str, Any], count: str, system: str) -> dict[str, float]:
+    found: dict[str, float] = run["trained"] if system == "trained" else run["examples"][count][system]
+    return found
+
+
+SECTION = MeasuredSection("added_labels", "living-labels.md", "added labels", table)
+
+
+def main(arguments: list[str]) -> None:
+    if arguments == ["--check"]:
+        SECTION.check()
+        return
+    measured = SECTION.read()
+    for name in arguments:
+        runs = measured.setdefault(name, [])
+        for seed in SEEDS:
+            if any(run["seed"] == seed for run in runs):
+                continue  # measured by an earlier run that was stopped
+            runs.extend(measure(name, seed))
+            SECTION.keep(measured)
+            print(name, seed, flush=True)
+    SECTION.write()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
