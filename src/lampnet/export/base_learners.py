@@ -49,26 +49,28 @@ def _learner(graph: Graph, learner: BaseLearner, X: Value) -> Value:
 def _nearest_rows(graph: Graph, learner: KNNLearner, X: Value) -> Value:
     count = min(NEIGHBOURS, learner.X.shape[0])
     unit = unit_rows(graph, X)
-    cosine_Bn, Y_nL = _cosines(graph, learner, unit)
+    cosine_Bn, order = _cosines(graph, learner, unit)
     nearest, places = graph.top(cosine_Bn, graph.value(np.array([count], np.int64)))
     square = graph.op("Max", nearest, 0.0)
     square = square * square
     assert SIMILARITY_POWER == 6
     weight = square * square * square
     weight = weight / graph.op("Max", weight.maximum(1), 1e-12)
+    if learner.row_weight is not None:
+        weight = weight * graph.value(learner.row_weight[order]).taken(places, axis=0)
     spread_Bn = graph.scattered(cosine_Bn * 0.0, places, weight)
-    votes_BL = spread_Bn @ Y_nL
+    votes_BL = spread_Bn @ _dense(learner.Y)[order]
     return _bounded_logit(graph, (votes_BL + learner.prior) / (weight.summed(1) + 1.0))
 
 
 def _cosines(graph: Graph, learner: KNNLearner, unit_BF: Value) -> tuple[Value, np.ndarray]:
-    """The cosine of every row with every reference row, and the reference rows' labels in the same order."""
-    references, labels = learner.X, _dense(learner.Y)
-    if not sparse.issparse(references):
-        return unit_BF @ np.ascontiguousarray(references.T), labels
+    """The cosine of every row with every reference row, and in which order these stand."""
+    references = learner.X
     n, features = references.shape
+    if not sparse.issparse(references):
+        return unit_BF @ np.ascontiguousarray(references.T), np.arange(n)
     if references.nnz >= SPARSE_BELOW * n * features:
-        return unit_BF @ np.ascontiguousarray(references.toarray().T), labels
+        return unit_BF @ np.ascontiguousarray(references.toarray().T), np.arange(n)
     # Reference rows of similar length stand together, so that little padding is multiplied.
     references = sparse.csr_matrix(references)
     order = np.argsort(np.diff(references.indptr), kind="stable")
@@ -80,7 +82,7 @@ def _cosines(graph: Graph, learner: KNNLearner, unit_BF: Value) -> tuple[Value, 
     def of_row(row_F: Value) -> Value:
         return graph.joined([(row_F.taken(ids, axis=0) * values).summed(1, keep=False) for ids, values in blocks], 0)
 
-    return graph.for_each_row(unit_BF, of_row, (features, n)), labels[order]
+    return graph.for_each_row(unit_BF, of_row, (features, n)), order
 
 
 def _padded(rows: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ class OnnxModel:
     def __init__(self, model: FittedModel) -> None:
         if model.precision != "float32":
             raise ConfigError("a model that predicts with 8-bit products came; export the model as it was trained")
+        model.check_labels_as_trained("exported")
         self.model, self.graph = model, Graph()
         self.rows: RowInput = row_input(self.graph, model.encoder)
         logits = self._prior_for_empty_rows(self._calibrated(self._logits()))

@@ -346,3 +346,23 @@ def test_a_model_too_large_for_one_file_is_refused(tmp_path: Path, monkeypatch: 
     with pytest.raises(ConfigError, match="more than one file can hold"):
         exported.save(tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("make", [vectors, word_sets])
+def test_rows_with_weights_vote_as_much_as_they_count(make: Rows, tmp_path: Path) -> None:
+    random = np.random.default_rng(4)
+    X, Y = make(random, N), (random.random((N, 3)) < 0.4).astype(float)
+    fitted = LaMPClassifier(preset="quick", base_learners=["knn"], n_jobs=1)
+    fitted.fit(X, Y, sample_weight=random.gamma(0.5, 1.0, N) + 0.01)
+    rows = fitted._dataset(make(random, 20)).rows
+    made = OnnxModel(fitted.model_)
+    found = session(made, tmp_path).run(["probabilities"], made.feeds(rows))[0]
+    assert np.allclose(found, fitted.model_.proba(rows), atol=CLOSE)
+
+
+def test_changed_labels_are_refused() -> None:
+    random = np.random.default_rng(4)
+    fitted = LaMPClassifier(preset="quick", base_learners=["linear"], n_jobs=1)
+    fitted.fit(vectors(random, N), (random.random((N, 3)) < 0.4).astype(float)).drop_label(1)
+    with pytest.raises(ConfigError, match="so it cannot be exported; learn on from it first"):
+        OnnxModel(fitted.model_)
