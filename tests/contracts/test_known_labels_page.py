@@ -16,7 +16,17 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize(
     "writer",
-    ["known_labels.py", "audits.py", "whole_sets.py", "suggestions.py", "calibration.py", "promises.py", "serving.py"],
+    [
+        "known_labels.py",
+        "audits.py",
+        "whole_sets.py",
+        "suggestions.py",
+        "calibration.py",
+        "promises.py",
+        "serving.py",
+        "continuing.py",
+        "added_labels.py",
+    ],
 )
 def test_the_table_is_written_from_the_measurements(writer: str) -> None:
     done = subprocess.run(
