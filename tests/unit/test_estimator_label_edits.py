@@ -157,6 +157,8 @@ def test_what_cannot_be_is_refused(saved: Path, tmp_path: Path) -> None:
             edit()
     assert model.classes_.tolist() == NAMES
     model.drop_label("ant")
+    with pytest.raises(ConfigError, match="so it cannot be explained; learn on from it first"):
+        model.explain(TEST[:1])
     with pytest.raises(ConfigError, match="makes no promises"):
         model.set_params(decision="recall>=0.5").predict(TEST)
     classes = LaMPClassifier(preset="quick", n_jobs=1, base_learners=["linear"]).fit(X, np.arange(40) % 3)

@@ -90,6 +90,7 @@ class PredictedRows:
 
 def predict_rows(model: FittedModel, data: Dataset, rows: Sequence[int] | np.ndarray | None = None) -> PredictedRows:
     """Encode and predict some rows of a data set; all rows by default."""
+    model.check_labels_as_trained("explained")
     data = model.check(data)
     numbers = np.arange(len(data)) if rows is None else np.asarray(list(rows), dtype=np.int64)
     bad = numbers[(numbers < 0) | (numbers >= len(data))]
