@@ -60,6 +60,7 @@ def guided_clicks(Y_nL: np.ndarray, logits_nL: np.ndarray, conditional: Conditio
 def measure(name: str) -> dict[str, Any]:
     from lampnet.config import Config
     from lampnet.experiments.material import open_material
+    from lampnet.explain.input_parts import input_parts
     from lampnet.inference.labelling import suggest
     from lampnet.pipeline.fit import fit
 
@@ -79,7 +80,9 @@ def measure(name: str) -> dict[str, Any]:
     for row in range(min(TIMED, len(test))):
         one = test.take(np.array([row]))
         began = time.perf_counter()
-        suggest(conditional, model.logits(one.rows, one.row_edges)[0], states[row], priors, SHOWN)
+        encoded = model.encoder.encode(one.rows, one.row_edges)
+        found = suggest(conditional, model.logits_of(model.views(encoded))[0], states[row], priors, SHOWN)
+        input_parts(model, encoded, 0, np.array([each.label for each in found]))
         seconds.append(time.perf_counter() - began)
     difference = static - guided
     return {

@@ -5,7 +5,7 @@
 type Known = Record<string, boolean>;
 type Row = Record<string, unknown>;
 interface Item { row: Row; known: Known; given: string[]; done: boolean }
-interface Part { part: string; moved: number }
+interface Part { part: string; moved: number; places: number[][] }
 interface Suggestion { label: string; proba: number; input: number; known: Record<string, number>; parts?: Part[] }
 interface Doubt { label: string; given: boolean; proba: number }
 interface Saved { version: string; items: Item[]; at: number; audit: boolean }
@@ -342,7 +342,8 @@ function shownLabels(): Shown[] {
 const signed = (value: number): string => (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(1);
 
 function reasons(one: Suggestion): Node[] {
-  const chips: Node[] = [element("span", { className: "why", text: `input ${signed(one.input)}` })];
+  const words = (one.parts ?? []).slice(0, 2).map((part) => `${part.part} ${signed(part.moved)}`).join(", ");
+  const chips: Node[] = [element("span", { className: "why", text: words || `input ${signed(one.input)}` })];
   const moved = Object.entries(one.known).filter(([, by]) => Math.abs(by) >= 0.1)
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3);
   for (const [label, by] of moved) {
@@ -368,22 +369,47 @@ function draw(): void {
   byId("question-label").textContent = state.question ?? "";
 }
 
+/* What moved the selected label; in an audit nothing is marked. */
+function chosenParts(): Part[] {
+  const chosen = shownLabels()[state.chosen]?.label;
+  return state.audit ? [] : state.suggestions.find((one) => one.label === chosen)?.parts ?? [];
+}
+
+/* The text with the words marked that moved the selected label. Places count characters, not UTF-16 units. */
+function marked(text: string, parts: Part[]): Node[] {
+  const letters = [...text];
+  const moved = new Float64Array(letters.length);
+  for (const part of parts) {
+    for (const [from = 0, to = 0] of part.places) for (let at = from; at < to; at++) moved[at]! += part.moved;
+  }
+  const nodes: Node[] = [];
+  for (let from = 0; from < letters.length;) {
+    let to = from + 1;
+    while (to < letters.length && moved[to] === moved[from]) to++;
+    const piece = letters.slice(from, to).join(""), by = moved[from] ?? 0;
+    nodes.push(by === 0 ? document.createTextNode(piece) : element("mark", {
+      text: piece, className: by > 0 ? "for" : "against",
+      attributes: { title: `moves the selected label by ${signed(by)}` },
+    }));
+    from = to;
+  }
+  return nodes;
+}
+
 function drawRow(item: Item): void {
   const box = byId("row");
   const text = item.row["text"];
   if (typeof text === "string") {
-    const marks = new Map<string, number>();
-    for (const part of state.suggestions[state.chosen]?.parts ?? []) marks.set(part.part.toLowerCase(), part.moved);
-    box.replaceChildren(...text.split(/(\s+)/).map((word) => {
-      const moved = marks.get(word.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ""));
-      if (moved === undefined) return document.createTextNode(word);
-      return element("mark", { text: word, className: moved >= 0 ? "for" : "against",
-        attributes: { title: `moves the selected label by ${signed(moved)}` } });
-    }));
+    box.replaceChildren(...marked(text, chosenParts()));
     return;
   }
+  const parts = chosenParts();
+  const of = (name: string): Part | undefined => parts.find((one) => one.part === name
+    || ["=", ": ", " ("].some((sign) => one.part.startsWith(name + sign)));
   box.replaceChildren(element("dl", {}, ...Object.entries(item.row).flatMap(([name, value]) => [
-    element("dt", { text: name }),
+    element("dt", {}, of(name) ? element("mark", { text: name, className: of(name)!.moved > 0 ? "for" : "against",
+      attributes: { title: `${of(name)!.part} moves the selected label by ${signed(of(name)!.moved)}` } })
+      : document.createTextNode(name)),
     element("dd", { text: typeof value === "string" ? value : JSON.stringify(value) }),
   ])));
 }

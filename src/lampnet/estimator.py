@@ -54,6 +54,7 @@ from lampnet.runtime.durations import seconds_of
 from lampnet.training.progress import Progress, Stopped
 
 if TYPE_CHECKING:
+    from lampnet.encoders.base import EncodedRows
     from lampnet.explain.explanation import Explanation
 
 
@@ -474,8 +475,10 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def suggest(self, x: Any, known: Any = None, most: int = 10) -> list[dict[str, Any]]:
         """The labels that one row may have besides those known of it, most probable first.
 
-        Each is {"label", "proba", "input", "known"}: how far the input moved its log-odds from its prior, and how far
-        each known label did. `x` is one row in the form of the rows of `fit`, `known` a dict {label: bool} or a list.
+        Each is {"label", "proba", "input", "parts", "known"}: how far the input moved its log-odds from its prior, the
+        words, columns or other parts of the input that moved them most through the base learners, and how far each
+        known label did. A part is {"part", "moved", "places"}: places are where it stands in a text. `x` is one row in
+        the form of the rows of `fit`, `known` a dict {label: bool} or a list.
 
         >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
         >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
@@ -483,20 +486,23 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         >>> [found["label"] for found in model.suggest("rome", known=["italy"], most=2)].count("italy")
         0
         """
+        from lampnet.explain.input_parts import input_parts
         from lampnet.inference.labelling import suggest
 
-        logits, states = self._one_row(x, known)
+        encoded, logits, states = self._one_row(x, known)
         priors, names = self.model_.label_priors, self.classes_.tolist()
         assert priors is not None
         found = suggest(self.model_.given_known(), logits, states, priors, most)
+        parts = input_parts(self.model_, encoded, 0, np.array([one.label for one in found], dtype=np.int64))
         return [
             {
                 "label": names[one.label],
                 "proba": one.proba,
                 "input": one.from_input,
+                "parts": [part.to_json() for part in moved_by],
                 "known": {names[j]: moved for j, moved in one.from_known.items()},
             }
-            for one in found
+            for one, moved_by in zip(found, parts, strict=True)
         ]
 
     def next_question(self, x: Any, known: Any = None) -> Any:
@@ -506,7 +512,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         from lampnet.inference.labelling import next_question
 
-        logits, states = self._one_row(x, known)
+        _, logits, states = self._one_row(x, known)
         found = next_question(self.model_.given_known(), logits, states)
         return None if found is None else self.classes_.tolist()[found[0]]
 
@@ -646,8 +652,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             for one in found.findings
         ]
 
-    def _one_row(self, x: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Logits (L,) with nothing known, and states (L,), of one row."""
+    def _one_row(self, x: Any, known: Any) -> tuple[EncodedRows, np.ndarray, np.ndarray]:
+        """One row as the encoder reads it, its logits (L,) with nothing known, and its states (L,)."""
         check_is_fitted(self, "model_")
         self.model_.given_known()
         if self.y_form_.single:
@@ -659,11 +665,13 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = (
             rows if listed or sparse.issparse(rows) or hasattr(rows, "iloc") or isinstance(rows, np.ndarray) else [rows]
         )
-        logits = self.model_logits(rows)
-        if len(logits) != 1:
-            raise DataError(f"{len(logits)} rows came; give one row at a time")
+        data = self._dataset(rows)
+        if len(data) != 1:
+            raise DataError(f"{len(data)} rows came; give one row at a time")
+        encoded = self.model_.encoder.encode(data.rows)
+        logits = self.model_.logits_of(self.model_.views(encoded))
         states = read_known(None if known is None else [known], self.classes_.tolist(), 1)
-        return logits[0], states[0]
+        return encoded, logits[0], states[0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """`metric` of the predicted label sets; for one class per row, the accuracy.

@@ -108,6 +108,17 @@ def test_every_click_moves_the_other_suggestions(page: Any, topics: Path) -> Non
     assert "cup" in page.locator("#labels .why.label").first.text_content()
 
 
+def test_the_words_that_moved_the_selected_label_are_marked(page: Any) -> None:
+    start(page, "😀😀 report about a cup and rome")
+    for label in ("cup", "rome"):
+        place = suggested(page).index(label)
+        page.locator("#labels li").nth(place).locator(".name").click()
+        assert page.locator("#labels li").nth(place).get_attribute("aria-current") == "true"
+        assert label in page.locator("#row mark.for").all_text_contents()
+        assert label in page.locator("#labels li").nth(place).locator(".why").first.text_content()
+    assert page.locator("#row").text_content() == "😀😀 report about a cup and rome"
+
+
 def test_refused_undone_and_added_by_name(page: Any) -> None:
     start(page, "about rome\nabout a cup")
     first = suggested(page)[0]

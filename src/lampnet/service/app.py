@@ -220,7 +220,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
 
     async def suggest(asked: SuggestRequest) -> dict[str, Any]:
         def finish(model: FittedModel, data: Dataset, states: States | None, logits: Any) -> Any:
-            return answers.suggestions(model, logits, states_or_nothing(model, states, len(data)), asked.most)
+            return answers.suggestions(model, data, logits, states_or_nothing(model, states, len(data)), asked.most)
 
         return await ask(asked, finish, "suggestions")
 

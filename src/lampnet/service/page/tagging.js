@@ -397,7 +397,8 @@ function shownLabels() {
 }
 const signed = (value) => (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(1);
 function reasons(one) {
-    const chips = [element("span", { className: "why", text: `input ${signed(one.input)}` })];
+    const words = (one.parts ?? []).slice(0, 2).map((part) => `${part.part} ${signed(part.moved)}`).join(", ");
+    const chips = [element("span", { className: "why", text: words || `input ${signed(one.input)}` })];
     const moved = Object.entries(one.known).filter(([, by]) => Math.abs(by) >= 0.1)
         .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3);
     for (const [label, by] of moved) {
@@ -423,24 +424,48 @@ function draw() {
     byId("question").hidden = !question;
     byId("question-label").textContent = state.question ?? "";
 }
+/* What moved the selected label; in an audit nothing is marked. */
+function chosenParts() {
+    const chosen = shownLabels()[state.chosen]?.label;
+    return state.audit ? [] : state.suggestions.find((one) => one.label === chosen)?.parts ?? [];
+}
+/* The text with the words marked that moved the selected label. Places count characters, not UTF-16 units. */
+function marked(text, parts) {
+    const letters = [...text];
+    const moved = new Float64Array(letters.length);
+    for (const part of parts) {
+        for (const [from = 0, to = 0] of part.places)
+            for (let at = from; at < to; at++)
+                moved[at] += part.moved;
+    }
+    const nodes = [];
+    for (let from = 0; from < letters.length;) {
+        let to = from + 1;
+        while (to < letters.length && moved[to] === moved[from])
+            to++;
+        const piece = letters.slice(from, to).join(""), by = moved[from] ?? 0;
+        nodes.push(by === 0 ? document.createTextNode(piece) : element("mark", {
+            text: piece, className: by > 0 ? "for" : "against",
+            attributes: { title: `moves the selected label by ${signed(by)}` },
+        }));
+        from = to;
+    }
+    return nodes;
+}
 function drawRow(item) {
     const box = byId("row");
     const text = item.row["text"];
     if (typeof text === "string") {
-        const marks = new Map();
-        for (const part of state.suggestions[state.chosen]?.parts ?? [])
-            marks.set(part.part.toLowerCase(), part.moved);
-        box.replaceChildren(...text.split(/(\s+)/).map((word) => {
-            const moved = marks.get(word.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ""));
-            if (moved === undefined)
-                return document.createTextNode(word);
-            return element("mark", { text: word, className: moved >= 0 ? "for" : "against",
-                attributes: { title: `moves the selected label by ${signed(moved)}` } });
-        }));
+        box.replaceChildren(...marked(text, chosenParts()));
         return;
     }
+    const parts = chosenParts();
+    const of = (name) => parts.find((one) => one.part === name
+        || ["=", ": ", " ("].some((sign) => one.part.startsWith(name + sign)));
     box.replaceChildren(element("dl", {}, ...Object.entries(item.row).flatMap(([name, value]) => [
-        element("dt", { text: name }),
+        element("dt", {}, of(name) ? element("mark", { text: name, className: of(name).moved > 0 ? "for" : "against",
+            attributes: { title: `${of(name).part} moves the selected label by ${signed(of(name).moved)}` } })
+            : document.createTextNode(name)),
         element("dd", { text: typeof value === "string" ? value : JSON.stringify(value) }),
     ])));
 }
