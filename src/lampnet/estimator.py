@@ -56,6 +56,7 @@ from lampnet.training.progress import Progress, Stopped
 if TYPE_CHECKING:
     from lampnet.encoders.base import EncodedRows
     from lampnet.explain.explanation import Explanation
+    from lampnet.explain.importance import Importance
 
 
 class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -697,6 +698,22 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if weight is not None:
             return weighted_score(self.metric, truth, chosen, weight)
         return float(METRICS[self.metric](truth, chosen))
+
+    def importance(self, X: Any, labels: Any = None) -> Importance:
+        """What matters in the rows of X: the mean size of what each feature and part adds to the logits, by label.
+
+        labels  one or several of `classes_`; by default the most probable ones, at most 60
+        """
+        from lampnet.explain.attention import predict_rows
+        from lampnet.explain.explain_rows import label_numbers
+        from lampnet.explain.importance import importance_of
+
+        numbers = None
+        if labels is not None:
+            lone = isinstance(labels, str) or not isinstance(labels, Iterable)
+            names = [str(label) for label in ([labels] if lone else labels)]
+            numbers = np.array(label_numbers(self.model_.label_names, names), dtype=np.int64)
+        return importance_of(predict_rows(self.model_, self._dataset(X)), labels=numbers)
 
     def explain(self, X: Any, rows: Any = None, labels: Any = None, known: Any = None) -> list[Explanation]:
         """For each row the input parts and the other labels that each label received messages from.

@@ -15,6 +15,7 @@ from lampnet.errors import DataError
 from lampnet.explain.attention import predict_rows
 from lampnet.explain.explain_rows import Shown, explain_predicted, label_numbers
 from lampnet.explain.faithfulness import measure_predicted
+from lampnet.explain.importance import importance_of
 from lampnet.explain.report.page import report_page
 from lampnet.explain.report.pictures import drawn_pictures
 from lampnet.explain.report.whole_set import summarise_predicted
@@ -28,6 +29,8 @@ REPORT, TEST_SET, DATA, PICTURES = "report.html", "test_set.html", "explanations
 ROWS, MOST_PAGE_ROWS = 20, 50
 #: Rows of the whole-set page; of a larger set a random part is shown, and the page states so.
 MOST_SET_ROWS = 2000
+#: Rows whose contributions are added up for that page, at random.
+IMPORTANCE_ROWS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +83,16 @@ def write_folder(
             checks = measure_predicted(predicted, selected, seed=seed)
         report = report_page(explanations, faithfulness=checks, test_set_link=TEST_SET)
         behind = {"explanations": [e.to_json() for e in explanations], "faithfulness": checks and checks.to_json()}
+        some = predicted.where(np.random.default_rng(seed).permutation(whole)[:IMPORTANCE_ROWS])
+        log(f"adding up what matters in {len(some)} rows")
+        matters = importance_of(predicted, np.sort(some))
+        behind |= {"importance": matters.to_json()}
         log(f"summarising {len(whole)} rows for the page of the whole set")
         found = summarise_predicted(predicted, predicted.where(whole))
         explained = wanted.tolist()
-        test_set = whole_set_page(found, explained=explained, report_link=REPORT, of=len(data), part=part)
+        test_set = whole_set_page(
+            found, explained=explained, report_link=REPORT, of=len(data), part=part, importance=matters
+        )
         log(f"drawing the pictures of {min(pictures, len(explanations))} rows")
         drawn = {name: picture for e in explanations[:pictures] for name, picture in drawn_pictures(e).items()}
         if drawn:

@@ -79,6 +79,26 @@ function drawScatter() {
   replaceAll(box, drawing);
 }
 
+// The mean size of what each part and feature adds to the logits.
+function drawImportance() {
+  const found = DATA.importance;
+  byId("importance-section").hidden = !found || !found.parts.length;
+  if (byId("importance-section").hidden) return;
+  byId("importance-lead").textContent = `The mean size of what each part and each feature adds to the labels' logits, through all base learners, over ${count(found.rows, "row")}. Messages of the network count as parts of their own.`;
+  const bars = (listed) => listed.map(([text, size], i) => {
+    const item = barItem(text, size, listed[0][1], "label", i);
+    item.querySelector(".number").textContent = size.toFixed(size < 0.1 ? 3 : 2);
+    return item;
+  });
+  const parts = found.parts.map((one) => [one.part, one.mean]).sort((a, b) => b[1] - a[1]).slice(0, 30);
+  replaceAll(byId("importance-parts"), ...bars(parts));
+  const choice = byId("importance-label");
+  if (!choice.options.length) ["all labels", ...found.byLabel.map((one) => one[0])].forEach((text, i) => choice.append(make("option", { value: i, text: shorten(text, 60) })));
+  const chosen = Number(choice.value) || 0, features = chosen ? found.byLabel[chosen - 1][1] : found.features.slice(0, 15);
+  const called = (one) => (one.part && one.part !== one.name && !one.name.startsWith(one.part + "=") ? one.part + ": " : "") + one.name;
+  replaceAll(byId("importance-features"), ...bars(features.map((one) => [called(one), one.size])));
+}
+
 const sorting = { column: 1, falling: true };
 
 function drawPerLabel() {
@@ -133,6 +153,8 @@ function start() {
   const messages = DATA.changed.length > 0; // none without a network
   for (const id of ["changed-section", "attention-section"]) byId(id).hidden = !messages;
   if (messages) { drawChanged(); drawAttention(); }
+  drawImportance();
+  byId("importance-label").addEventListener("change", drawImportance);
   drawPerLabel();
   drawConfusions();
   drawRows();
