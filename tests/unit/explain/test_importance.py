@@ -41,7 +41,7 @@ def test_sizes_are_those_of_a_slow_loop(classifier: LaMPClassifier, seed: int) -
                 sums[column] += values
             by_learner[name] += np.abs(terms.logits() - terms.start_nK)[0] / len(X)
         expected += np.abs(sums) / len(X)
-    assert [feature.name for feature in found.features] == [f"x{i}" for i in range(5)]
+    assert [feature.name for feature in found.features] == [f"c{i}" for i in range(5)]
     np.testing.assert_allclose(found.by_feature, expected, rtol=1e-6)
     np.testing.assert_allclose(found.by_part, expected, rtol=1e-6)  # every column is a part
     for name, sizes in by_learner.items():
@@ -53,7 +53,7 @@ def test_the_column_that_makes_a_label_is_its_most_important_feature(classifier:
     found = classifier.importance(X)
     for label, column in zip(found.labels, (1, 3), strict=True):
         (name, part, size), (_, _, second) = found.top(label, most=2)
-        assert name == part == f"x{column}"
+        assert name == part == f"c{column}"
         assert size > 2 * second
     json.dumps(found.to_json(), allow_nan=False)
     alone = classifier.importance(X, labels=classifier.classes_[1])
