@@ -26,6 +26,7 @@ ROOT = Path(__file__).parents[2]
         "serving.py",
         "continuing.py",
         "added_labels.py",
+        "exported.py",
     ],
 )
 def test_the_table_is_written_from_the_measurements(writer: str) -> None:

@@ -50,6 +50,11 @@ class Log:
         """Wait for the last line."""
         self._thread.join()
 
+    def seen(self, pattern: str, seconds: float) -> bool:
+        """Whether a line has this pattern, now or within so many seconds."""
+        with self._news:
+            return self._news.wait_for(lambda: any(re.search(pattern, line) for line in self.lines), seconds)
+
     def wait_for(self, pattern: str) -> re.Match[str]:
         """The first line that has this pattern, now or later."""
         seen = 0

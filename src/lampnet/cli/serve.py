@@ -12,6 +12,14 @@ import typer
 from lampnet.cli import options
 from lampnet.errors import ConfigError, MissingExtra
 
+#: seconds after which a worker that answers nothing is taken for dead, with all its requests. uvicorn's own five are
+#: too few: loading a model on a busy machine takes longer, and a worker would be killed and started again for ever.
+#: A worker that has ended is noticed at once.
+SLOW_WORKER = 120
+#: seconds that an idle connection stays open: longer than proxies keep theirs (60), which would otherwise send a
+#: request on a connection that is being closed and count it as lost
+IDLE_CONNECTION = 75
+
 
 def command(
     models: Annotated[list[Path], typer.Argument(metavar="MODEL...", help="One or several model folders.")],
@@ -70,4 +78,6 @@ def command(
             log_level="info",
             access_log=False,
             timeout_graceful_shutdown=int(timeout) + 1,
+            timeout_worker_healthcheck=SLOW_WORKER,
+            timeout_keep_alive=IDLE_CONNECTION,
         )
