@@ -81,7 +81,7 @@ def test_rows_are_predicted_the_same_in_chunks_and_whole(
 ) -> None:
     rows = trained / "data" / "test.jsonl"
     assert here("predict", trained / "model", rows, "--out", tmp_path / "whole") == 0
-    monkeypatch.setattr("lampnet.cli.predict.CHUNK_ROWS", 3)
+    monkeypatch.setattr("lampnet.scoring.predictor.CHUNK_ROWS", 3)
     assert here("predict", trained / "model", rows, "--out", tmp_path / "cut") == 0
     whole, cut = ([json.loads(x) for x in (tmp_path / f).read_text().splitlines()] for f in ("whole", "cut"))
     assert [w["labels"] for w in whole] == [c["labels"] for c in cut]

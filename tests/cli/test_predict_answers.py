@@ -129,7 +129,7 @@ def test_large_tables_are_read_in_chunks_and_predicted_the_same(
 
     whole = {name: labels(name) for name in ("rows.csv", "rows.parquet")}
     monkeypatch.setattr(row_chunks, "LARGE", 0)
-    monkeypatch.setattr("lampnet.cli.predict.CHUNK_ROWS", 7)
+    monkeypatch.setattr("lampnet.scoring.predictor.CHUNK_ROWS", 7)
     monkeypatch.setattr(sources.Source, "part", lambda *_: pytest.fail("the file was read whole"))
     for name, expected in whole.items():
         found = labels(name)

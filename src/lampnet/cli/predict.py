@@ -15,12 +15,10 @@ from lampnet.cli import options
 from lampnet.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
-    from lampnet.data.dataset import Dataset
     from lampnet.evaluation.asked_sets import AskedSets
-    from lampnet.inference.predictor import FittedModel
     from lampnet.persistence.prediction_formats import PredictedChunk
+    from lampnet.readers.sources import Source
 
-CHUNK_ROWS = 1024
 #: stands for stdin and stdout
 PIPE = "-"
 
@@ -76,6 +74,13 @@ def command(
     on_bad_row: options.OnBadRow = "error",
     max_memory: options.MaxMemory = None,
     pretrained: options.Pretrained = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", metavar="ray", help="Predict a folder of Parquet files with Ray, on many machines."),
+    ] = None,
+    actors: Annotated[
+        int, typer.Option("--actors", min=0, help="With --engine ray: models side by side; 0 for one per processor.")
+    ] = 0,
 ) -> None:
     """Predict label sets: JSON lines {"id", "labels", "scores"} (its labels and the next five), CSV or Parquet.
 
@@ -90,12 +95,19 @@ def command(
     from lampnet.readers.row_chunks import chunks
     from lampnet.readers.standard_input import spooled
     from lampnet.runtime import distributed
+    from lampnet.scoring.predictor import CHUNK_ROWS, predicted
 
     if metric not in METRICS:
         raise ConfigError(f"there is no metric {metric!r}; {did_you_mean(metric, METRICS)}")
     asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
     if decision is not None:
         options.check_decision(decision, asked.anything, known_column is not None)
+        options.check_decision(decision, asked.anything or known_column is not None)
+    if engine is not None:
+        plain = precision == "float32" and shortlist is None and decision is None and form in (None, "parquet")
+        source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row, known_column)
+        _with_engine(engine, model, source, out, resume, actors, metric, asked, all_scores, pretrained, plain)
+        return
     out = None if out is not None and str(out) == PIPE else out
     form = format_of(form, out)
     if resume:
@@ -124,8 +136,9 @@ def command(
             output.begin()
         for chunk in chain(first, stream):
             predicted, unknown = _predicted(fitted, chunk, decision or metric, asked, done)
+            found, unknown = predicted(fitted, chunk, metric, asked, done)
             if output is not None:
-                output.write(predicted)
+                output.write(found)
             done, empty = done + len(chunk), empty + unknown
         if output is not None:
             output.finish()
@@ -204,6 +217,40 @@ def _predicted(
     proba, chosen = label_sets(model, decision, logits, states, asked)
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
     return PredictedChunk(ids, model.label_names, proba, chosen), empty
+def _with_engine(
+    engine: str,
+    model: Path,
+    source: Source,
+    out: Path | None,
+    resume: bool,
+    actors: int,
+    metric: str,
+    asked: AskedSets,
+    all_scores: bool,
+    pretrained: str | None,
+    plain: bool,
+) -> None:
+    """Predict a folder of Parquet files elsewhere."""
+    from lampnet.scoring.on_ray import predict_folder
+
+    if engine != "ray":
+        raise ConfigError(f"--engine {engine!r} is not known; {did_you_mean(engine, ('ray',))}")
+    if out is None or not plain:
+        raise ConfigError(
+            "--engine ray writes a folder of Parquet files; give --out DIR, and leave out --format, --precision, "
+            "--shortlist and --decision"
+        )
+    settings = {
+        "metric": metric,
+        "asked": vars(asked),
+        "columns": dict(source.columns),
+        "all_scores": all_scores,
+        "on_bad_row": source.on_bad_row,
+        "pretrained": pretrained,
+    }
+    done = predict_folder(model, Path(source.data), out, settings, actors, resume, options.log)
+    kept = f"; {done.kept} were there" if done.kept else ""
+    options.log(f"{done.files} files with {done.rows:,} rows predicted on {done.nodes} machine(s){kept}: {out}")
 
 
 def _check_resumable(rows: str, out: Path | None, form: str) -> None:
