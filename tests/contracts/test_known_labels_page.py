@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[2]
         "continuing.py",
         "added_labels.py",
         "exported.py",
+        "many_machines.py",
     ],
 )
 def test_the_table_is_written_from_the_measurements(writer: str) -> None:

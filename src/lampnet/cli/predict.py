@@ -217,6 +217,8 @@ def _predicted(
     proba, chosen = label_sets(model, decision, logits, states, asked)
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
     return PredictedChunk(ids, model.label_names, proba, chosen), empty
+
+
 def _with_engine(
     engine: str,
     model: Path,

@@ -15,7 +15,7 @@ from lampnet.errors import ConfigError, MissingExtra
 #: seconds after which a worker that answers nothing is taken for dead, with all its requests. uvicorn's own five are
 #: too few: loading a model on a busy machine takes longer, and a worker would be killed and started again for ever.
 #: A worker that has ended is noticed at once.
-SLOW_WORKER = 120
+SLOW_WORKER = 60
 #: seconds that an idle connection stays open: longer than proxies keep theirs (60), which would otherwise send a
 #: request on a connection that is being closed and count it as lost
 IDLE_CONNECTION = 75
