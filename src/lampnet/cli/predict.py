@@ -102,7 +102,6 @@ def command(
     asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
     if decision is not None:
         options.check_decision(decision, asked.anything, known_column is not None)
-        options.check_decision(decision, asked.anything or known_column is not None)
     if engine is not None:
         plain = precision == "float32" and shortlist is None and decision is None and form in (None, "parquet")
         source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row, known_column)
@@ -135,8 +134,7 @@ def command(
         if output is not None and (first or not done):
             output.begin()
         for chunk in chain(first, stream):
-            predicted, unknown = _predicted(fitted, chunk, decision or metric, asked, done)
-            found, unknown = predicted(fitted, chunk, metric, asked, done)
+            found, unknown = predicted(fitted, chunk, decision or metric, asked, done)
             if output is not None:
                 output.write(found)
             done, empty = done + len(chunk), empty + unknown
@@ -200,23 +198,6 @@ class _Output:
         self.writer.close()
         if self.whole is not None:
             self.whole.finish()
-
-
-def _predicted(
-    model: FittedModel, chunk: Dataset, decision: str, asked: AskedSets, first: int
-) -> tuple[PredictedChunk, int]:
-    """The predictions of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
-    from lampnet.inference.asked_decision import label_sets
-    from lampnet.inference.match_schema import known_states, match_rows
-    from lampnet.persistence.prediction_formats import PredictedChunk
-
-    chunk = match_rows(model, options.without_labels(chunk))
-    encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
-    empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
-    logits, states = model.logits_of(model.views(encoded)), known_states(model, chunk)
-    proba, chosen = label_sets(model, decision, logits, states, asked)
-    ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
-    return PredictedChunk(ids, model.label_names, proba, chosen), empty
 
 
 def _with_engine(

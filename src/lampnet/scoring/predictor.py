@@ -17,7 +17,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.errors import ConfigError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.metrics import METRICS
-from lampnet.inference.logits import probabilities
+from lampnet.inference.asked_decision import label_sets
 from lampnet.inference.match_schema import as_trained, known_states, match_rows
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model
@@ -90,7 +90,7 @@ class Predictor:
 
 
 def predicted(
-    model: FittedModel, chunk: Dataset, metric: str, asked: AskedSets, first: int
+    model: FittedModel, chunk: Dataset, decision: str, asked: AskedSets, first: int
 ) -> tuple[PredictedChunk, int]:
     """The predictions of a chunk of rows, numbered from `first`, and how many of these rows have no node."""
     # A file may hold labels that the model does not know.
@@ -98,6 +98,6 @@ def predicted(
     encoded = model.encoder.encode(chunk.rows, chunk.row_edges)
     empty = int((encoded.nodes.lengths() == 0).sum()) if chunk.kind in ("wordset", "text") else 0
     logits, states = model.logits_of(model.views(encoded)), known_states(model, chunk)
-    proba = probabilities(logits) if states is None else model.proba_given(logits, states)
+    proba, chosen = label_sets(model, decision, logits, states, asked)
     ids = chunk.ids or tuple(str(first + i) for i in range(len(chunk)))
-    return PredictedChunk(ids, model.label_names, proba, model.decided(metric, proba, states, asked)), empty
+    return PredictedChunk(ids, model.label_names, proba, chosen), empty
