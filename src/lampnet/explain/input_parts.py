@@ -39,8 +39,11 @@ class InputPart:
 
 
 def input_parts(model: FittedModel, encoded: EncodedRows, row: int, labels_K: np.ndarray) -> list[list[InputPart]]:
-    """For each of these labels the parts of one row that move it most; none where the model has no base learners."""
-    if model.stack is None or not len(labels_K):
+    """For each of these labels the parts of one row that move it most.
+
+    None where the model has no base learners, or where labels were changed since they were fitted.
+    """
+    if model.stack is None or model.shown is not None or not len(labels_K):
         return [[] for _ in labels_K]
     _, learners = model.stack.terms(encoded.features, np.array([row]), labels_K)
     columns, at = np.unique(np.concatenate([terms.columns_E for terms in learners]), return_inverse=True)

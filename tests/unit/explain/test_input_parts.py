@@ -61,3 +61,10 @@ def test_a_model_without_base_learners_names_none() -> None:
     settings = {"training.warmup_steps": 2}
     model = LaMPClassifier(width=8, epochs=1, base_learners="none", settings=settings).fit(TEXTS, TAGS)
     assert all(one["parts"] == [] for one in model.suggest("rome"))
+
+
+def test_changed_labels_are_not_given_the_parts_of_others() -> None:
+    model = LaMPClassifier(preset="quick").fit(TEXTS, TAGS).drop_label("italy")
+    found = model.suggest("rome wins")
+    assert {one["label"] for one in found} == {"sport", "travel"}
+    assert all(one["parts"] == [] for one in found)
