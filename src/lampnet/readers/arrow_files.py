@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import compute, parquet, types
 
 from lampnet.errors import FormatError
-from lampnet.readers.arrow_sizes import cell_sizes, plain
+from lampnet.readers.arrow_sizes import cell_sizes, plain, viewed_bytes
 from lampnet.readers.files import ARROW_SUFFIXES, MAX_DIMENSION, plain_suffix
 from lampnet.readers.parquet_pages import ParquetPages
 from lampnet.readers.raw_table import EXACT, STRING, RawTable, TextColumn
@@ -110,6 +110,8 @@ def _batches(
         rows += batch.num_rows
         if batch.num_rows > MAX_DIMENSION or (whole is not None and rows > MAX_DIMENSION):
             raise FormatError(path, f"{rows:,} rows are announced, more than {MAX_DIMENSION:,}; is it damaged?")
+        batch.validate()
+        budget.check(sum(viewed_bytes(column) for column in batch.columns))  # the next check reads every view's text
         try:
             batch.validate(full=True)  # places outside the data would be read as they are
         except pa.ArrowInvalid as error:

@@ -59,6 +59,31 @@ def cell_sizes(array: Any, budget: MemoryBudget) -> np.ndarray:
     return _lengths(array) * 8 + STRING if _is_binary(kind) else np.full(len(array), float(_NUMBER))
 
 
+def viewed_bytes(array: Any) -> int:
+    """How many bytes the views of an array point at, one by one: millions of views may share one long text.
+
+    >>> viewed_bytes(pa.array(["a" * 100] * 5, pa.string_view())), viewed_bytes(pa.array(["a" * 100] * 5))
+    (500, 0)
+    """
+    kind = array.type
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return int(np.maximum(_lengths(array), 0).sum())
+    return sum(viewed_bytes(child) for child in _children(array))
+
+
+def _children(array: Any) -> list[Any]:
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return [array.storage]
+    if types.is_dictionary(kind):
+        return [array.dictionary]
+    if types.is_struct(kind) or types.is_union(kind):
+        return [array.field(number) for number in range(kind.num_fields)]
+    if types.is_map(kind):
+        return [array.keys, array.items]
+    return [array.values] if types.is_nested(kind) or types.is_run_end_encoded(kind) else []
+
+
 def plain(array: Any) -> Any:
     """The same cells without dictionaries, runs and views at the outermost level; texts with offsets of 64 bits."""
     if isinstance(array, pa.ExtensionArray):

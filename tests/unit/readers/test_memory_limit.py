@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import struct
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -229,3 +231,33 @@ def test_pages_are_counted_as_they_are_not_as_the_summary_says(tmp_path: Path) -
                     assert 0 < pages.largest < stated
                 assert [pages.entry for pages in found] == [8, 0, 8]
             assert len(read_file(path, columns={"text": "a", "labels": "c"})) == 5000
+
+
+READ_WITH_LITTLE_TIME = """
+import resource, sys
+from pathlib import Path
+import pyarrow
+from lampnet.errors import FormatError
+from lampnet.readers.any_format import read_file
+from lampnet.runtime.memory_limit import limited_to
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+try:
+    with limited_to(400_000_000):
+        read_file(Path(sys.argv[1]))
+except FormatError as refusal:
+    print(refusal)
+"""
+
+
+@pytest.mark.parametrize("inside", ["column", "list", "struct"])
+def test_texts_that_millions_of_views_share_are_counted_before_they_are_checked(inside: str, tmp_path: Path) -> None:
+    """Checking 5 million times 200 kB for UTF-8 takes many minutes: the process would be ended by its limit of time."""
+    views, path = same_views(5_000_000), tmp_path / "views.arrow"
+    if inside == "list":
+        views = pa.LargeListArray.from_arrays(pa.array([0, len(views)]), views)
+    elif inside == "struct":
+        views = pa.StructArray.from_arrays([views], ["part"])
+    path.write_bytes(in_arrow({"text": views}))
+    command = [sys.executable, "-c", READ_WITH_LITTLE_TIME, str(path)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "1 TB of memory or more, above the limit of 400 MB" in answer.stdout
