@@ -26,7 +26,6 @@ import numpy as np
 
 VOCABULARY, LABELS, MEAN_LABELS, MEAN_TOKENS = 47_236, 103, 3.2, 120
 GENERATED_ROWS = 20_000
-BASE_LEARNER_ROWS = 2_000
 BLOCK_STEPS, BLOCKS = 40, 9
 
 
@@ -67,11 +66,10 @@ def generate(path: Path, rows: int, seed: int) -> None:
 
 def prepare_rows(parquet: Path, folder: Path) -> dict[str, Any]:
     from lampnet.config import Config
-    from lampnet.pipeline import prepare as preparing
+    from lampnet.pipeline.prepare import prepare_source
     from lampnet.readers.sources import Source
 
-    preparing.BASE_LEARNER_ROWS = BASE_LEARNER_ROWS
-    preparing.prepare_source(
+    prepare_source(
         Source(data=str(parquet)), folder, Config(), lambda sentence: print(sentence, flush=True), overwrite=True
     )
     return {}
@@ -181,7 +179,6 @@ def main() -> None:
         "labels": LABELS,
         "vocabulary": VOCABULARY,
         "seed": arguments.seed,
-        "base_learner_rows": BASE_LEARNER_ROWS,
     }
     for stage in ("generate", "prepare", "train", "speed"):
         figures[stage] = measured(stage, *same)

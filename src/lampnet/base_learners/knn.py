@@ -107,6 +107,10 @@ class KNNLearner:
     ) -> None:
         self._store(X, Y_nL, seed, weights)
 
+    def store(self, X: Features, Y_nL: np.ndarray) -> None:
+        """Keep all of these rows as reference."""
+        self._store(X, Y_nL, 0, None, len(Y_nL))
+
     def _store(
         self, X: Features, Y_nL: np.ndarray, seed: int, weights: Weights | None, most: int = REFERENCE_ROWS
     ) -> np.ndarray:
@@ -122,6 +126,10 @@ class KNNLearner:
 
     def logits(self, X: Features) -> np.ndarray:
         return self._logits(_unit_rows(X), None)
+
+    def logits_apart(self, X: Features, folds: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """Logits of rows whose neighbours come from other folds; `folds` of these rows and of the reference rows."""
+        return self._logits(_unit_rows(X), folds)
 
     def _logits(
         self, X: Any, folds: tuple[np.ndarray, np.ndarray] | None, progress: OnProgress = no_progress

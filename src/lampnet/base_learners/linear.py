@@ -109,7 +109,7 @@ class LinearLearner:
             )
         logits = np.empty(Y_nL.shape, dtype=np.float32)
         for (rest, own), (W, b) in zip(folds, solutions, strict=True):
-            logits[own] = _bounded(X[own] @ W + b)
+            logits[own] = bounded(X[own] @ W + b)
             logits[np.ix_(own, ~_has_both(Y_nL[rest]))] = np.nan
         return _neutral_where_missing(logits, self.logits(X).mean(axis=0))
 
@@ -137,7 +137,7 @@ class LinearLearner:
             if some.start == some.stop:
                 continue
             counted = None if counts is None else counts[:, some]
-            scores = [_average_precision(tried[:, some], Y_nL[:, some], counted) for tried in logits]
+            scores = [average_precision(tried[:, some], Y_nL[:, some], counted) for tried in logits]
             best = int(np.argmax(scores))
             out_of_fold[:, some] = logits[best][:, some]
             if MOVES[best]:
@@ -170,7 +170,7 @@ class LinearLearner:
                 row_n = rows_of(taken(weights, rest))
                 report = _pulsing(pulse)
                 start = fit_linear(matrix, Y_nL[rest], C, self.loss, start, FOLD_STEPS, report, row_n, centre)
-            found.append(_bounded(X[own] @ start[0] + start[1]))
+            found.append(bounded(X[own] @ start[0] + start[1]))
         return np.stack(found)
 
     def refit(
@@ -188,7 +188,7 @@ class LinearLearner:
         )
 
     def logits(self, X: Features) -> np.ndarray:
-        return _bounded(X @ self.weights + self.intercepts)
+        return bounded(X @ self.weights + self.intercepts)
 
     def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
         rows = sparse.csr_matrix(X[rows_n])
@@ -296,7 +296,7 @@ def _best_choice(
                 break
             stopping = time.stopping(CHOICE_STEPS, CHOOSING)
             start = fit_linear(X_fit, Y_fit, C, loss, start, stopping, lambda share: pulse(), row_n)
-            scores[loss, C] = _average_precision(X_held_out @ start[0] + start[1], Y_held_out, counts)
+            scores[loss, C] = average_precision(X_held_out @ start[0] + start[1], Y_held_out, counts)
         return scores
 
     losses: tuple[Loss, ...] = ("squared_hinge", "logistic")
@@ -317,7 +317,7 @@ def _pulsing(pulse: Pulse) -> Callable[[float], None]:
     return lambda share: pulse()
 
 
-def _average_precision(scores: np.ndarray, Y: np.ndarray, counts: np.ndarray | None) -> float:
+def average_precision(scores: np.ndarray, Y: np.ndarray, counts: np.ndarray | None = None) -> float:
     """Of all known (row, label) pairs ranked together; `counts` say what each counts."""
     known = ~np.isnan(Y)
     order = np.argsort(-scores[known], kind="stable")
@@ -327,7 +327,7 @@ def _average_precision(scores: np.ndarray, Y: np.ndarray, counts: np.ndarray | N
     return float(np.average(precision[hits], weights=own[hits])) if hits.any() else 0.0
 
 
-def _bounded(logits: np.ndarray) -> np.ndarray:
+def bounded(logits: np.ndarray) -> np.ndarray:
     """A label without positives has no finite intercept; how far the solver got must not matter."""
     return _limited(np.asarray(logits, dtype=np.float32))
 

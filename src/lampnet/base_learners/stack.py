@@ -89,15 +89,19 @@ class Stack:
             budget = context.budget_seconds
             if budget is not None:  # what is left, shared by the learners that are left
                 budget = max(0.0, budget - (context.clock() - began)) / (len(self.names) - number)
-            own = replace(context, progress=self._part(context.progress, number), budget_seconds=budget)
+            own = replace(context, progress=self.part(context.progress, number), budget_seconds=budget)
             columns.append(learner.fit(X, Y_nL, seed, fold_n, own, weights))
             if on_fitted is not None:
                 on_fitted(name, learner, columns[-1])
         logits = np.stack(columns, axis=-1)
-        self.centre = logits.mean(axis=0)
-        self.spread = np.maximum((logits - self.centre).std(axis=(0, 1)), 1e-6)
-        self.weights = StackingWeights.equal(Y_nL.shape[1], len(self.names))
-        return self._scaled(logits)
+        self.set_scale(logits)
+        return self.scaled(logits)
+
+    def set_scale(self, logits_nLK: np.ndarray) -> None:
+        """Take centre and spread from out-of-fold logits; all learners weigh the same until weights are fitted."""
+        self.centre = logits_nLK.mean(axis=0)
+        self.spread = np.maximum((logits_nLK - self.centre).std(axis=(0, 1)), 1e-6)
+        self.weights = StackingWeights.equal(logits_nLK.shape[1], len(self.names))
 
     def learn_more(
         self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
@@ -118,7 +122,7 @@ class Stack:
                 np.concatenate([own.weights_LK, mean], dtype=np.float32),
                 np.concatenate([own.bias_L, prior], dtype=np.float32),
             )
-        return self._scaled(logits)
+        return self.scaled(logits)
 
     def fit_weights(
         self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
@@ -146,9 +150,9 @@ class Stack:
     ) -> None:
         """Fit again on more rows, once every choice is made; the scale stays the one the network was trained with."""
         for number, learner in enumerate(self.learners):
-            learner.refit(X, Y_nL, seed, self._part(progress, number), weights)
+            learner.refit(X, Y_nL, seed, self.part(progress, number), weights)
 
-    def _part(self, progress: OnProgress, number: int) -> OnProgress:
+    def part(self, progress: OnProgress, number: int) -> OnProgress:
         """The progress of one learner, which is named."""
         own = part_of(progress, number / len(self.names), (number + 1) / len(self.names))
         return lambda share, doing: own(share, f"{self.names[number]}: {doing}")
@@ -156,7 +160,7 @@ class Stack:
     def logits(self, X: Features) -> np.ndarray:
         """The scaled logits of new rows, float32 (n, L, K)."""
         try:
-            return self._scaled(np.stack([learner.logits(X) for learner in self.learners], axis=-1))
+            return self.scaled(np.stack([learner.logits(X) for learner in self.learners], axis=-1))
         except (ValueError, IndexError) as fault:  # only a folder put together from two models gets here
             raise ModelFolderError(
                 f"the base learners of this model do not fit its {X.shape[1]} input features ({fault}); train it again"
@@ -179,7 +183,8 @@ class Stack:
         knn = next(learner for learner in self.learners if isinstance(learner, KNNLearner))
         return knn.labels_of(index)
 
-    def _scaled(self, logits: np.ndarray) -> np.ndarray:
+    def scaled(self, logits: np.ndarray) -> np.ndarray:
+        """Logits (n, L, K) as the learners give them, on one scale, float32."""
         return ((logits - self.centre) / self.spread).astype(np.float32)
 
     def arrays(self) -> dict[str, np.ndarray]:

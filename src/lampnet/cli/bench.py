@@ -10,6 +10,7 @@ import typer
 
 from lampnet.cli.clone import import_from_clone
 from lampnet.errors import ConfigError, did_you_mean
+from lampnet.runtime.atomic_files import write_atomically
 
 
 def command(
@@ -56,10 +57,12 @@ def _whole_fits(which: str, rounds: int, as_json: bool, out: Path | None) -> Non
     for name in names:
         if name not in section.TARGETS:
             raise ConfigError(f"there is no whole fit {name!r}; {did_you_mean(name, section.TARGETS)}")
-    measured = section.whole_fits(names, rounds, log=lambda sentence: typer.echo(sentence, err=as_json))
-    if out is not None:
-        # Cases that were measured before stay, so that long ones need not be repeated.
-        before = json.loads(out.read_text()) if out.exists() else {}
-        out.write_text(json.dumps(before | measured, indent=1) + "\n")
+    measured = {}
+    for name in names:
+        measured |= section.whole_fits((name,), rounds, log=lambda sentence: typer.echo(sentence, err=as_json))
+        if out is not None:
+            # Cases that were measured before stay, and each is kept at once: long ones need not be repeated.
+            before = json.loads(out.read_text()) if out.exists() else {}
+            write_atomically(out, (json.dumps(before | measured, indent=1) + "\n").encode())
     if as_json:
         typer.echo(json.dumps(measured, indent=1))

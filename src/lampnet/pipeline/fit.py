@@ -16,7 +16,10 @@ import numpy as np
 
 from lampnet.config import Config, folds_for
 from lampnet.data.splits import VALIDATION_FRACTION, Splits, fold_numbers
+<<<<<<< HEAD
 from lampnet.data.weights import LabelWeight, Weights, check_label_weight, taken
+=======
+>>>>>>> b7aa5c3 (Mapped rows: base learners learn from all rows, streamed from features on disk; whole fits are kept case by case)
 from lampnet.errors import ConfigError
 from lampnet.evaluation.calibration import Calibration, cross_fit_calibration
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions
@@ -139,6 +142,11 @@ def config_for_mapped_rows(rows: MappedRows, config: Config, log: Log) -> Config
         changed.append("model.base_learners")
     if changed:
         log(f"{', '.join(changed)}: as the data was prepared (prepare again to change it)")
+    if config.model.network and rows.stack is not None and rows.parts["train"].base_logits is None:
+        raise ConfigError(
+            "these rows were prepared for a model without a network, so they have no base logits to train one on; "
+            "prepare them again with --preset fast, or train with --preset quick"
+        )
     if config.training.folds > 1:
         log("training.folds: mapped rows train one network, validated on the prepared validation rows")
     model = replace(config.model, base_learners=made.model.base_learners)

@@ -71,9 +71,9 @@ def known_rows(
     calibration   of these stacked logits
     """
     logits = logit(np.clip(proba, LEAST_PROBA, 1 - LEAST_PROBA)).astype(np.float32)
-    if len(plan.folds) > 1 or plan.stack is None:
-        return truth, logits
     fold = plan.folds[0]
+    if len(plan.folds) > 1 or fold.train.base_logits is None:
+        return truth, logits
     n = len(fold.train) // len(fold.valid)  # the other view of a row has the same labels and base logits
     some = np.unique(np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.int64))
     assert fold.train.weights is not None

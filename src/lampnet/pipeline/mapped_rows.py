@@ -3,7 +3,8 @@
 ==================== =====================================================================
 prepared.json        format, settings, label names, encoder, the parts with their digests
 encoder.safetensors  encoder and base learners
-train/*.npy          nodes (offsets, ids, values, ...), labels (CSR) and base logits of the rows
+train/*.npy          nodes (offsets, ids, values, ...), labels (CSR) and base logits of the rows; no base logits
+                     where many rows were prepared for a model without a network
 valid/*.npy          the same of the validation rows; valid_other/ where rows have a second view
 ==================== =====================================================================
 
@@ -45,6 +46,8 @@ from lampnet.runtime.torch_state import seeded
 MANIFEST, LEARNED = "prepared.json", "encoder.safetensors"
 FORMAT, VERSION = "lampnet-prepared", 3
 PARTS = ("train", "valid", "valid_other")
+#: features that the base learners learn from, while a folder is being prepared
+SPOOL = "features"
 MAX_MANIFEST = 64_000_000
 LABEL_ARRAYS = ("label_offsets", "label_ids", "label_values")
 #: what each array may be, and how many axes it has where that is not one
@@ -85,6 +88,10 @@ class GrowingArray:
         self.digest.update(content)
         self.length += len(rows)
 
+    def empty(self) -> np.ndarray:
+        """What the file holds where nothing was appended: an empty file cannot be mapped."""
+        return np.zeros((0, *self.shape_after), self.dtype)
+
     def close(self) -> dict[str, Any]:
         """Finish the file; returns what the manifest says of it."""
         shape = (self.length, *self.shape_after)
@@ -108,16 +115,19 @@ class PartWriter:
         self.ends: dict[str, int] = {}  # where the last row of each kind of offsets ends
         self.rows = 0
 
-    def append(self, nodes: NodeRows, labels: sparse.csr_matrix, base_logits: np.ndarray | None) -> None:
-        """Rows with their labels (CSR (n, L)) and base logits (n, L, K)."""
+    def append(self, nodes: NodeRows, labels: sparse.csr_matrix) -> None:
+        """Rows with their labels (CSR (n, L))."""
         chunks: dict[str, np.ndarray | None] = {**nodes.arrays()}
         labels = sparse.csr_matrix(labels)
         chunks |= dict(zip(LABEL_ARRAYS, (labels.indptr, labels.indices, labels.data), strict=True))
-        chunks["base_logits"] = base_logits
         for name, chunk in chunks.items():
             if chunk is not None:
                 self._append(name, chunk)
         self.rows += len(nodes)
+
+    def append_base_logits(self, base_logits: np.ndarray) -> None:
+        """Base logits (n, L, K) of the next rows, which may have been appended long ago."""
+        self._append("base_logits", base_logits)
 
     def _append(self, name: str, chunk: np.ndarray) -> None:
         if name.endswith("offsets"):
@@ -270,7 +280,9 @@ def open_prepared(folder: str | Path, verify: bool = True, pretrained: str | Non
         if config.model.base_learners:
             stack = restore_stack(config.model.base_learners, arrays_under(learned, "stack."), len(names))
         maps: list[mmap.mmap] = []
-        opened = _Opening(encoder, len(names), 0 if stack is None else len(stack.names), maps, verify)
+        opened = _Opening(
+            encoder, len(names), 0 if stack is None else len(stack.names), maps, verify, config.model.network
+        )
         parts = {
             part: opened.part(folder / part, described)
             for part, described in manifest["parts"].items()
@@ -306,6 +318,7 @@ class _Opening:
     n_learners: int
     maps: list[mmap.mmap]
     verify: bool
+    network: bool
 
     def part(self, folder: Path, described: Mapping[str, Any]) -> Examples:
         arrays: dict[str, np.ndarray] = {}
@@ -321,7 +334,7 @@ class _Opening:
             arrays[name] = _mapped(folder / f"{name}.npy", dtype, shape, self.maps, sha256)
             if name != "base_logits":
                 digest.update(f"{name} {facts['sha256']}".encode())
-        fault = self._fault(arrays, described["rows"])
+        fault = self._fault(arrays, described["rows"], not self.network and folder.name == "train")
         if fault:
             raise DataError(f"{folder.name}: {fault}")
         nodes = NodeRows.from_arrays(arrays)
@@ -333,7 +346,7 @@ class _Opening:
             stored_digest=digest.hexdigest(),
         )
 
-    def _fault(self, arrays: Mapping[str, np.ndarray], rows: Any) -> str:
+    def _fault(self, arrays: Mapping[str, np.ndarray], rows: Any, may_lack_logits: bool) -> str:
         """What is wrong with the arrays of one part; empty where they fit each other and the encoder."""
         fault = self._fault_of_nodes(arrays, rows, self.encoder)
         parts = self.encoder.part_encoders
@@ -355,8 +368,8 @@ class _Opening:
         if any(block.min() < 0 or block.max() >= self.n_labels for block in _blocks(arrays["label_ids"])):
             return f"label_ids.npy has numbers outside 0 to {self.n_labels - 1}"
         logits = arrays.get("base_logits")
-        if (logits is None) != (not self.n_learners) or (
-            logits is not None and logits.shape != (rows, self.n_labels, self.n_learners)
+        if (logits is None and self.n_learners and not may_lack_logits) or (
+            logits is not None and (not self.n_learners or logits.shape != (rows, self.n_labels, self.n_learners))
         ):
             return "base_logits.npy does not fit the base learners"
         if not all((np.isnan(block) | (block == 0) | (block == 1)).all() for block in _blocks(arrays["label_values"])):

@@ -1,15 +1,15 @@
 """Encode rows once into a folder of mapped arrays, one chunk at a time.
 
-Encoder and base learners are fitted on a sample of the training rows. Sampled rows get out-of-fold base logits;
-every other row is predicted by a model that never saw it: nowhere does a row's own label reach its base logits.
-Where rows are serially correlated, the last are for validation and the block before them fits the base learners,
-so that no model predicts rows that lie between its own.
+The encoder is fitted on a sample of the training rows, the base learners on all of them: in memory where there are few,
+else streamed from features on disk (`base_learners/streamed_stack.py`). Training rows get out-of-fold base logits:
+nowhere does a row's own label reach them. Where rows are serially correlated, the last are for validation, and folds
+are blocks of consecutive rows.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -17,19 +17,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import sparse
 
-from lampnet.base_learners.protocol import FOLDS
+from lampnet.base_learners.protocol import FOLDS, Features, FitContext
+from lampnet.base_learners.row_stream import RowStream
 from lampnet.base_learners.stack import Stack
+from lampnet.base_learners.streamed_stack import STREAMED_FOLDS, fit_streamed_stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.splits import VALIDATION_FRACTION, fold_numbers, serially_correlated_rows
+from lampnet.data.splits import VALIDATION_FRACTION, fold_numbers, hashed_folds, serially_correlated_rows
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import DataError
 from lampnet.pipeline.control import Log, no_log
+from lampnet.pipeline.feature_spool import FeatureSpool
 from lampnet.pipeline.mapped_rows import (
     LEARNED,
     MANIFEST,
     PARTS,
+    SPOOL,
     Manifest,
     PartWriter,
     describe_prepared,
@@ -44,13 +48,17 @@ from lampnet.runtime.folder_lock import LOCK, claimed
 if TYPE_CHECKING:
     from lampnet.readers.table_chunks import TableChunks
 
-MAX_VALIDATION_ROWS = 20_000
-#: rows that the encoder is fitted on (vocabulary, means, document frequencies), and how many the base learners are
+#: rows that are held out for validation, and their (row, label) entries, at most
+MAX_VALIDATION_ROWS, MAX_VALIDATION_ENTRIES = 20_000, 10_000_000
+#: rows that the encoder is fitted on (vocabulary, means, document frequencies)
 ENCODER_ROWS = 200_000
-BASE_LEARNER_ROWS = 50_000
+#: up to so many rows the base learners are fitted in memory; more are streamed
+ROWS_IN_MEMORY = 50_000
 #: base logits that would take more bytes on disk than this are left out
 MAX_BASE_LOGIT_BYTES = 16 << 30
 CHUNK_ROWS = 20_000
+#: rows whose base logits are computed at once
+LOGIT_ROWS = 4_000
 #: a Parquet or Arrow file from this size on is prepared by the training itself
 LARGE_BYTES = 256 << 20
 
@@ -155,12 +163,10 @@ def _prepare(
     encoder = make_encoder(learned.kind, config.input).fit(learned.rows, learned.feature_names)
     config = config.resolved(learned.kind, n, len(train.label_names))
     config = _affordable(config, n, len(train.label_names), log)
-    rows = learned.take(np.searchsorted(sampled.encoder_rows, sampled.learner_rows))
-    logits = _BaseLogits.fitted(config, encoder, rows, sampled, log)
-    del learned, rows
+    del learned
     log(f"encoding {n:,} rows")
     _remove_prepared(folder)
-    writer = _Writer(folder, encoder, logits)
+    writer = _Writer(folder, encoder, config)
     try:
         first = 0
         for chunk in train:
@@ -169,12 +175,13 @@ def _prepare(
             writer.append(chunk, numbers, sampled.is_valid[numbers])
         for chunk in valid if valid is not None else ():
             writer.append(chunk, np.full(len(chunk), -1), np.ones(len(chunk), dtype=bool))
+        stack = writer.fit_base_learners(sampled.blocked, log)
         manifest = Manifest(
             name=chunk.name,
             config=config,
             label_names=train.label_names,
             encoder=encoder,
-            stack=logits.stack,
+            stack=stack,
             parts=writer.close(),
             columns=columns,
         )
@@ -189,35 +196,33 @@ def _prepare(
 
 @dataclass(frozen=True)
 class _Sample:
-    """Which rows are for validation, and which the encoder and the base learners are fitted on (sorted)."""
+    """Which rows are for validation, and which the encoder is fitted on (sorted)."""
 
     is_valid: np.ndarray
     encoder_rows: np.ndarray
-    learner_rows: np.ndarray
     blocked: bool
 
 
 def _sample(train: Chunks, needs_validation: bool, seed: int) -> _Sample:
     n, labels = train.rows, train.labels()
     blocked = needs_validation and labels is not None and serially_correlated_rows(labels)
-    held = min(max(1, round(n * VALIDATION_FRACTION)), MAX_VALIDATION_ROWS) if needs_validation else 0
+    most = min(MAX_VALIDATION_ROWS, max(1_000, MAX_VALIDATION_ENTRIES // max(1, len(train.label_names))))
+    held = min(max(1, round(n * VALIDATION_FRACTION)), most) if needs_validation else 0
     if n - held < 2:
         raise DataError(f"{n} rows came; at least three are needed to train and to validate")
     order = np.random.default_rng(seed).permutation(n)
     if blocked:
-        last = np.arange(n)[::-1][: held + BASE_LEARNER_ROWS]
-        order = np.concatenate([last, order[order < n - len(last)]])
+        order = np.concatenate([np.arange(n)[::-1][:held], order[order < n - held]])
     is_valid = np.zeros(n, dtype=bool)
     is_valid[order[:held]] = True
-    encoder_rows, learner_rows = (np.sort(order[held : held + most]) for most in (ENCODER_ROWS, BASE_LEARNER_ROWS))
-    return _Sample(is_valid, encoder_rows, learner_rows, blocked)
+    return _Sample(is_valid, np.sort(order[held : held + ENCODER_ROWS]), blocked)
 
 
 def check_prepared_target(folder: Path, overwrite: bool) -> None:
     """Refuse to write over prepared data without being asked to, and over anything else."""
     if not folder.exists():
         return
-    known = {MANIFEST, LEARNED, LOCK, *PARTS}
+    known = {MANIFEST, LEARNED, LOCK, SPOOL, *PARTS}
     try:
         there = {path.name for path in folder.iterdir()}
     except OSError as fault:
@@ -235,75 +240,102 @@ def check_prepared_target(folder: Path, overwrite: bool) -> None:
 
 def _remove_prepared(folder: Path) -> None:
     (folder / MANIFEST).unlink(missing_ok=True)  # first: without it the folder is not whole
-    for part in PARTS:
+    for part in (*PARTS, SPOOL):
         shutil.rmtree(folder / part, ignore_errors=True)
 
 
 def _affordable(config: Config, n: int, n_labels: int, log: Log) -> Config:
     size = 4 * n * n_labels * len(config.model.base_learners)
-    if size <= MAX_BASE_LOGIT_BYTES:
+    if size <= MAX_BASE_LOGIT_BYTES or not _keeps_logits(config, n):
         return config
     log(f"the base logits of {n:,} rows would take {size / 2**30:.0f} GB: prepared with model.base_learners=none")
     return config.updated({"model.base_learners": ()})
 
 
-@dataclass(frozen=True)
-class _BaseLogits:
-    """The base learners, the (sorted) numbers of the rows they were fitted on, and these rows' out-of-fold logits."""
-
-    stack: Stack | None
-    rows: np.ndarray
-    out_of_fold: np.ndarray | None
-
-    @classmethod
-    def fitted(cls, config: Config, encoder: Encoder, data: Dataset, sampled: _Sample, log: Log) -> _BaseLogits:
-        if not config.model.base_learners:
-            return cls(None, sampled.learner_rows, None)
-        log(f"fitting base learners ({', '.join(config.model.base_learners)}) on {len(data):,} rows")
-        stack, seed = Stack(config.model.base_learners), config.training.seed
-        fold_n = fold_numbers(len(data), FOLDS, seed, sampled.blocked) if sampled.blocked else None
-        logits = stack.fit(encoder.encode(data.rows).features, data.indicator(), seed, fold_n)
-        held_out_n = fold_numbers(len(data), FOLDS, seed, sampled.blocked)
-        stack.choose_and_fit_weights(logits, data.indicator(), held_out_n)
-        return cls(stack, sampled.learner_rows, logits)
-
-    def of(self, encoded: EncodedRows, numbers: np.ndarray) -> np.ndarray | None:
-        """(n, L, K): out-of-fold where the learners were fitted on the row, else the fitted learners' logits."""
-        if self.stack is None or self.out_of_fold is None:
-            return None
-        logits = self.stack.logits(encoded.features)
-        index = np.minimum(np.searchsorted(self.rows, numbers), len(self.rows) - 1)
-        fitted_on = np.flatnonzero(self.rows[index] == numbers)
-        logits[fitted_on] = self.out_of_fold[index[fitted_on]]
-        return logits
+def _keeps_logits(config: Config, n: int) -> bool:
+    """Whether training rows keep their base logits; without a network, those of validation rows can be enough."""
+    return config.model.network or n <= ROWS_IN_MEMORY
 
 
 class _Writer:
-    """The parts of a prepared folder, to which chunks of rows are appended."""
+    """The parts of a prepared folder, to which chunks of rows are appended, and the features of the rows meanwhile."""
 
-    def __init__(self, folder: Path, encoder: Encoder, base_logits: _BaseLogits) -> None:
-        self.folder, self.encoder, self.base_logits = folder, encoder, base_logits
+    def __init__(self, folder: Path, encoder: Encoder, config: Config) -> None:
+        self.folder, self.encoder, self.config = folder, encoder, config
         self.parts = {name: PartWriter(folder / name) for name in ("train", "valid")}
+        self.features = {name: FeatureSpool(folder / SPOOL / name) for name in self.parts}
+        #: of the training rows
+        self.numbers: list[np.ndarray] = []
+        self.labels: list[sparse.csr_matrix] = []
 
     def append(self, chunk: Dataset, numbers: np.ndarray, is_valid: np.ndarray) -> None:
         """Rows with these numbers among the training rows, -1 for others."""
         encoded = self.encoder.encode(chunk.rows, chunk.row_edges)
-        logits = self.base_logits.of(encoded, numbers)
         for name, chosen in (("train", np.flatnonzero(~is_valid)), ("valid", np.flatnonzero(is_valid))):
             if len(chosen):
-                self._append(name, chunk, encoded, logits, chosen)
+                self._append(name, chunk, encoded, chosen, numbers[chosen])
 
-    def _append(
-        self, name: str, chunk: Dataset, encoded: EncodedRows, base_logits: np.ndarray | None, rows: np.ndarray
-    ) -> None:
+    def _append(self, name: str, chunk: Dataset, encoded: EncodedRows, rows: np.ndarray, numbers: np.ndarray) -> None:
         labels = None if chunk.labels is None else chunk.labels[rows]
-        own = None if base_logits is None else base_logits[rows]
-        self.parts[name].append(encoded.nodes.take(rows), labels, own)
+        self.parts[name].append(encoded.nodes.take(rows), labels)
         if encoded.other_view is not None:  # trained on as rows of its own; averaged with the first view in validation
             target = name if name == "train" else "valid_other"
             if target not in self.parts:
                 self.parts[target] = PartWriter(self.folder / target)
-            self.parts[target].append(encoded.other_view.take(rows), labels, own)
+            self.parts[target].append(encoded.other_view.take(rows), labels)
+        if self.config.model.base_learners:
+            self.features[name].append(encoded.features[rows])
+            if name == "train":
+                self.numbers.append(numbers)
+                self.labels.append(sparse.csr_matrix(labels, dtype=np.float32))
+
+    def fit_base_learners(self, blocked: bool, log: Log) -> Stack | None:
+        """Fit them on all training rows and write the base logits; None without base learners."""
+        names = self.config.model.base_learners
+        if not names:
+            return None
+        for spool in self.features.values():
+            spool.finish()
+        features, labels = self.features["train"], sparse.csr_matrix(sparse.vstack(self.labels))
+        n, seed = features.shape[0], self.config.training.seed
+        log(f"fitting base learners ({', '.join(names)}) on {n:,} rows")
+        stack = Stack(names)
+        out_of_fold: Callable[[np.ndarray, Features], np.ndarray]
+        if n <= ROWS_IN_MEMORY:
+            out_of_fold = _fit_in_memory(stack, features.block(0, n), labels.toarray(), seed, blocked)
+        else:
+            fold_n = (
+                fold_numbers(n, STREAMED_FOLDS, seed, serially_correlated=True)
+                if blocked
+                else hashed_folds(np.concatenate(self.numbers), STREAMED_FOLDS, seed)
+            )
+            log(f"the rows are streamed; their out-of-fold logits come from {STREAMED_FOLDS} folds")
+            rows = RowStream(features, labels, fold_n, blocked)
+            out_of_fold = fit_streamed_stack(stack, rows, seed, FitContext(log=log)).logits
+        if _keeps_logits(self.config, n):
+            log(f"out-of-fold base logits of {n:,} rows")
+            self._write_logits("train", out_of_fold)
+        self._write_logits("valid", lambda numbers, X: stack.logits(X))
+        return stack
+
+    def _write_logits(self, name: str, logits_of: Callable[[np.ndarray, Features], np.ndarray]) -> None:
+        """In the order in which the rows were appended: after each chunk, its rows in their other view."""
+        spool, first = self.features[name], 0
+        own, other = self.parts[name], self.parts.get("valid_other") if name == "valid" else None
+        twice = own.rows == 2 * spool.shape[0]
+        for size in spool.chunks:
+            blocks = []
+            for begin in range(first, first + size, LOGIT_ROWS):
+                end = min(begin + LOGIT_ROWS, first + size)
+                logits = logits_of(np.arange(begin, end), spool.block(begin, end))
+                own.append_base_logits(logits)
+                if other is not None:
+                    other.append_base_logits(logits)
+                if twice:
+                    blocks.append(logits)
+            for logits in blocks:
+                own.append_base_logits(logits)
+            first += size
 
     def close(self) -> dict[str, Any]:
         return {name: part.close() for name, part in self.parts.items()}
@@ -311,6 +343,19 @@ class _Writer:
     def abandon(self) -> None:
         for part in self.parts.values():
             part.abandon()
+        for spool in self.features.values():
+            spool.remove()
+        shutil.rmtree(self.folder / SPOOL, ignore_errors=True)
+
+
+def _fit_in_memory(
+    stack: Stack, X: Features, Y_nL: np.ndarray, seed: int, blocked: bool
+) -> Callable[[np.ndarray, Features], np.ndarray]:
+    """Fit a stack on rows in memory; what gives these rows their out-of-fold logits."""
+    fold_n = fold_numbers(len(Y_nL), FOLDS, seed, serially_correlated=True) if blocked else None
+    logits = stack.fit(X, Y_nL, seed, fold_n)
+    stack.choose_and_fit_weights(logits, Y_nL, fold_numbers(len(Y_nL), FOLDS, seed, blocked))
+    return lambda numbers, X: logits[numbers]
 
 
 def _rows_of(chunks: Chunks, rows: np.ndarray) -> Iterator[Dataset]:

@@ -16,9 +16,9 @@ from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import label_priors
-from lampnet.data.splits import fold_numbers
+from lampnet.data.splits import fold_numbers, hashed_folds
 from lampnet.encoders import make_encoder
-from lampnet.errors import DataError
+from lampnet.errors import ConfigError, DataError
 from lampnet.inference.predictor import FittedModel
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
@@ -98,21 +98,54 @@ def test_base_logits_of_rows_that_were_fitted_on_are_out_of_fold(folder: Path) -
     assert not np.allclose(prepared.parts["train"].base_logits, seen, atol=1e-2)
 
 
-def test_rows_outside_the_sample_are_predicted_by_a_model_that_never_saw_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lampnet.pipeline.prepare.BASE_LEARNER_ROWS", 60)
-    data = documents()
+@pytest.fixture
+def streamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if 60 rows were too many to hold in memory."""
+    monkeypatch.setattr("lampnet.pipeline.prepare.ROWS_IN_MEMORY", 60)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_many_rows_are_all_learned_from_and_get_out_of_fold_logits(tmp_path: Path) -> None:
+    data, truth = documents(), documents().indicator()
     prepare(WholeInChunks(data, size=40), tmp_path / "a", CONFIG)
-    drawn = np.random.default_rng(0).permutation(150)
-    outside = drawn[15 + 60 :]
-    # Flipping the labels of the rows outside changes no base logit of any row.
-    truth = data.indicator()
-    truth[outside] = 1 - truth[outside]
+    a = open_prepared(tmp_path / "a")
+    rows = np.setdiff1d(np.arange(150), np.random.default_rng(0).permutation(150)[:15])
+    own = np.flatnonzero(hashed_folds(rows, 2, 0) == 0)
+    # Other labels in one fold change the logits of the other fold, and of no row of their own, but for the scale.
+    truth[rows[own]] = 1 - truth[rows[own]]
     prepare(WholeInChunks(replace(data, labels=sparse.csr_matrix(truth)), size=40), tmp_path / "b", CONFIG)
-    a, b = (open_prepared(tmp_path / name).parts["train"] for name in "ab")
-    assert a.digest() != b.digest()
-    assert np.array_equal(a.base_logits, b.base_logits)
+    b = open_prepared(tmp_path / "b")
+    assert a.stack is not None
+    assert b.stack is not None
+    raw = [
+        np.asarray(folder.parts["train"].base_logits) * folder.stack.spread + folder.stack.centre
+        for folder in (a, b)
+        if folder.stack is not None
+    ]
+    rest = np.setdiff1d(np.arange(135), own)
+    np.testing.assert_allclose(raw[0][own], raw[1][own], atol=1e-4)
+    changed = np.abs(raw[0][rest] - raw[1][rest]).max(axis=(1, 2))
+    assert (changed > 0.1).mean() > 0.9
+    assert not (tmp_path / "a" / "features").exists()
+    model = fit(a, CONFIG.updated({"training.epochs": 1}))
+    assert model.proba(["red fox", "green sea"]).shape == (2, 4)
+
+
+@pytest.mark.usefixtures("streamed")
+def test_many_rows_for_a_model_without_a_network_keep_logits_of_validation_rows_only(tmp_path: Path) -> None:
+    quick = Config.preset("quick").updated({"input.min_count": 1, "training.threads": 1})
+    prepare(WholeInChunks(documents(), size=40), tmp_path / "rows", quick)
+    prepared = open_prepared(tmp_path / "rows")
+    assert prepared.parts["train"].base_logits is None
+    assert prepared.parts["valid"].base_logits.shape == (15, 4, 2)
+    proba = fit(prepared, quick).proba(["red fox", "green sea"])
+    assert proba[0, 0] > proba[1, 0]
+    assert proba[1, 1] > proba[0, 1]
+    with pytest.raises(ConfigError, match="prepare them again with --preset fast, or train with --preset quick"):
+        fit(prepared, CONFIG.updated({"model.base_learners": ["linear", "knn"]}))
+    _changed(tmp_path / "rows", ["config", "model", "network"], True)  # then they must be there
+    with pytest.raises(DataError, match="base_logits.npy does not fit the base learners"):
+        open_prepared(tmp_path / "rows")
 
 
 def test_a_model_trains_from_mapped_rows_and_predicts_raw_ones(folder: Path) -> None:
@@ -186,18 +219,21 @@ def test_serially_correlated_rows_are_validated_on_the_last(
     assert np.allclose(parts["train"].base_logits, Stack(("linear",)).fit(features, truth[:-40], 0, folds), atol=1e-4)
 
 
-def test_serially_correlated_rows_are_predicted_by_a_model_of_later_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lampnet.pipeline.prepare.BASE_LEARNER_ROWS", 150)
+@pytest.mark.usefixtures("streamed")
+def test_folds_of_many_serially_correlated_rows_are_blocks(tmp_path: Path) -> None:
     data = days()
     truth = data.indicator()
-    truth[:210] = np.roll(truth[:210], 1, axis=1)  # rows before the stretch that teaches
+    truth[:180] = np.roll(truth[:180], 1, axis=1)  # the first of two blocks
     prepare(WholeInChunks(data), tmp_path / "a", CONFIG)
     prepare(WholeInChunks(replace(data, labels=sparse.csr_matrix(truth))), tmp_path / "b", CONFIG)
-    a, b = (open_prepared(tmp_path / name).parts["train"] for name in "ab")
-    assert a.digest() != b.digest()
-    assert np.array_equal(a.base_logits, b.base_logits)
+    stacks, raw = [], []
+    for name in "ab":
+        prepared = open_prepared(tmp_path / name)
+        assert prepared.stack is not None
+        stacks.append(prepared.stack)
+        raw.append(np.asarray(prepared.parts["train"].base_logits) * prepared.stack.spread + prepared.stack.centre)
+    np.testing.assert_allclose(raw[0][:180], raw[1][:180], atol=1e-4)
+    assert np.abs(raw[0][180:] - raw[1][180:]).max() > 0.1
 
 
 def test_validation_rows_that_came_stay(tmp_path: Path) -> None:
@@ -270,6 +306,27 @@ def test_the_second_strand_is_a_row_of_its_own_in_training(tmp_path: Path) -> No
     prepare(WholeInChunks(data, size=25), tmp_path / "rows", CONFIG)
     parts = open_prepared(tmp_path / "rows").parts
     assert {name: len(part) for name, part in parts.items()} == {"train": 108, "valid": 6, "valid_other": 6}
+
+
+@pytest.mark.usefixtures("streamed")
+def test_streamed_strands_have_the_same_logits(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    bases = draw.integers(0, 4, size=(100, 40), dtype=np.uint8)
+    labels = sparse.csr_matrix((draw.random((100, 3)) < 0.4).astype(np.float32))
+    data = Dataset(name="windows", kind="dna", rows=bases, labels=labels, label_names=("a", "b", "c"))
+    prepare(WholeInChunks(data, size=25), tmp_path / "rows", CONFIG)
+    parts = open_prepared(tmp_path / "rows").parts
+    assert {name: len(part) for name, part in parts.items()} == {"train": 180, "valid": 10, "valid_other": 10}
+    assert np.array_equal(parts["valid"].base_logits, parts["valid_other"].base_logits)
+    # In the training part, the rows of each chunk are followed by the same rows seen from the other side.
+    held = np.sort(np.random.default_rng(0).permutation(100)[:10])
+    first = 0
+    for chunk in range(4):
+        size = 25 - int(((held >= 25 * chunk) & (held < 25 * (chunk + 1))).sum())
+        own, other = (slice(first + k * size, first + (k + 1) * size) for k in (0, 1))
+        assert np.array_equal(parts["train"].base_logits[own], parts["train"].base_logits[other])
+        assert np.array_equal(parts["train"].truth(np.arange(180))[own], parts["train"].truth(np.arange(180))[other])
+        first += 2 * size
 
 
 @pytest.mark.parametrize(
