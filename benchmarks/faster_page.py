@@ -1,4 +1,4 @@
-"""Writes docs/faster.md from docs/measurements/whole_fits.json: `python benchmarks/faster_page.py`."""
+"""Writes docs/faster.md from whole_fits.json and many_rows.json: `python benchmarks/faster_page.py`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measurements" / "whole_fits.json"
+MANY_ROWS = DOCS / "measurements" / "many_rows.json"
+#: how many rows are wanted, and in how long
+WANTED_ROWS, WANTED = 1_000_000, "an hour on two cores"
 TITLES = {
     "synthetic": "300 rows x 40 numbers x 7 labels",
     "reuters500": "500 Reuters texts x 10 labels",
@@ -44,8 +47,34 @@ def _scores(run: dict[str, Any]) -> str:
     return " / ".join(f"{run[metric]:.3f}" for metric in ("example_f1", "micro_f1", "macro_f1"))
 
 
+def many_rows_table(measured: dict[str, Any]) -> str:
+    """One line per number of rows that was measured to the end."""
+    head = "| rows | prepare, s | train, s | peak memory, GB | predicted rows/s | F1 of new rows |"
+    lines = [head + "\n|--:|--:|--:|--:|--:|--:|"]
+    for rows, own in sorted(measured.items(), key=lambda item: int(item[0])):
+        if "predict" in own:
+            peak = max(own[stage]["peak_gb"] for stage in ("prepare", "train"))
+            scores = " / ".join(f"{score:.3f}" for score in own["predict"]["test_scores"].values())
+            times = [f"{own[stage]['seconds']:.0f} ({own[stage]['cpu_seconds']:.0f})" for stage in ("prepare", "train")]
+            cells = [f"{int(rows):,}", *times, f"{peak:.1f}", f"{own['predict']['rows_per_second']:,}", scores]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def not_measured(measured: dict[str, Any]) -> str:
+    """What is wanted and not in the file."""
+    if "predict" in measured.get(str(WANTED_ROWS), {}):
+        return f"Wanted are {WANTED_ROWS:,} rows in {WANTED}."
+    return f"Wanted are {WANTED_ROWS:,} rows in {WANTED}; this was not measured to the end yet."
+
+
 def page() -> str:
-    return TEXT.read_text(encoding="utf-8").format(table=table(json.loads(MEASURED.read_text(encoding="utf-8"))))
+    many = json.loads(MANY_ROWS.read_text(encoding="utf-8"))
+    return TEXT.read_text(encoding="utf-8").format(
+        table=table(json.loads(MEASURED.read_text(encoding="utf-8"))),
+        many_rows=many_rows_table(many),
+        not_measured=not_measured(many),
+    )
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def _passes(n: int) -> int:
 
 
 class _Scale:
-    """How long rows are, and how alike."""
+    """How long rows are (the median of their squared lengths), and how alike."""
 
     def __init__(self, squared_length: float, alike: float) -> None:
         self.squared_length, self.alike = squared_length, alike
@@ -104,11 +104,13 @@ class _Scale:
                 break
         X = sparse.csr_matrix(stacked_rows(some), dtype=np.float32)
         X = sparse.hstack([X, np.full((X.shape[0], 1), CONSTANT**0.5, np.float32)], format="csr")
-        energy = float(X.multiply(X).sum())
+        lengths = _squared_lengths(X)
+        typical = float(np.median(lengths))  # a few rows far longer than the others must not slow all steps
+        X = sparse.csr_matrix(X.multiply(1 / np.sqrt(np.maximum(lengths, typical))[:, None]))
         if min(X.shape) < 2:
-            return cls(max(energy / X.shape[0], 1e-12), 1.0)
+            return cls(typical, 1.0)
         largest = float(svds(X, k=1, v0=np.ones(min(X.shape)), return_singular_vectors=False)[0])
-        return cls(max(energy / X.shape[0], 1e-12), min(1.0, largest**2 / max(energy, 1e-12)))
+        return cls(typical, min(1.0, largest**2 / X.shape[0]))
 
 
 class _Problem:

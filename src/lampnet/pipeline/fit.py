@@ -16,10 +16,7 @@ import numpy as np
 
 from lampnet.config import Config, folds_for
 from lampnet.data.splits import VALIDATION_FRACTION, Splits, fold_numbers
-<<<<<<< HEAD
 from lampnet.data.weights import LabelWeight, Weights, check_label_weight, taken
-=======
->>>>>>> b7aa5c3 (Mapped rows: base learners learn from all rows, streamed from features on disk; whole fits are kept case by case)
 from lampnet.errors import ConfigError
 from lampnet.evaluation.calibration import Calibration, cross_fit_calibration
 from lampnet.evaluation.choose_rules import Decisions, choose_decisions

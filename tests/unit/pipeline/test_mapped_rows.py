@@ -144,7 +144,7 @@ def test_many_rows_for_a_model_without_a_network_keep_logits_of_validation_rows_
     with pytest.raises(ConfigError, match="prepare them again with --preset fast, or train with --preset quick"):
         fit(prepared, CONFIG.updated({"model.base_learners": ["linear", "knn"]}))
     _changed(tmp_path / "rows", ["config", "model", "network"], True)  # then they must be there
-    with pytest.raises(DataError, match="base_logits.npy does not fit the base learners"):
+    with pytest.raises(DataError, match=r"base_logits\.npy does not fit the base learners"):
         open_prepared(tmp_path / "rows")
 
 
