@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -57,7 +57,7 @@ def _whole_fits(which: str, rounds: int, as_json: bool, out: Path | None) -> Non
     for name in names:
         if name not in section.TARGETS:
             raise ConfigError(f"there is no whole fit {name!r}; {did_you_mean(name, section.TARGETS)}")
-    measured = {}
+    measured: dict[str, Any] = {}
     for name in names:
         measured |= section.whole_fits((name,), rounds, log=lambda sentence: typer.echo(sentence, err=as_json))
         if out is not None:
