@@ -27,7 +27,7 @@ def label_priors(
 def mixed_priors(before: np.ndarray, rows_before: int, Y_nL: np.ndarray, row_n: np.ndarray | None = None) -> np.ndarray:
     """Priors (L,) float32 of rows before and of new rows together; labels that are new stand behind the others.
 
-    >>> mixed_priors(np.array([0.5]), 10, np.array([[1, 1], [1, 0.0]] * 5)).round(2).tolist()
+    >>> mixed_priors(np.array([0.5]), 10, np.array([[1, 1], [1, 0.0]] * 5)).astype(float).round(2).tolist()
     [0.73, 0.5]
     """
     mixed, known = label_priors(Y_nL, row_n=row_n), (~np.isnan(Y_nL)).sum(axis=0)[: len(before)]

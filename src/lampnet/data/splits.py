@@ -59,7 +59,7 @@ def hashed_folds(numbers: np.ndarray, folds: int, seed: int) -> np.ndarray:
     """The fold of rows with these numbers, int (n,): it depends on the number and the seed alone (SplitMix64).
 
     >>> whole = hashed_folds(np.arange(1000), 2, seed=0)
-    >>> bool((hashed_folds(np.arange(500, 600), 2, seed=0) == whole[500:600]).all()), 450 < whole.sum() < 550
+    >>> bool((hashed_folds(np.arange(500, 600), 2, seed=0) == whole[500:600]).all()), bool(450 < whole.sum() < 550)
     (True, True)
     """
     mixed = (numbers.astype(np.uint64) + np.uint64(seed + 1)) * np.uint64(0x9E3779B97F4A7C15)
