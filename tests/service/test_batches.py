@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,8 @@ def run(steps: Callable[[Batches, Any], Any], max_queue: int = 100) -> Any:
         finally:
             await batches.close()
 
-    return asyncio.run(inside())
+    with ThreadPoolExecutor(1) as thread:  # the browser tests leave an event loop running in the thread of the tests
+        return thread.submit(asyncio.run, inside()).result()
 
 
 def test_requests_that_wait_share_a_batch_and_get_their_own_rows() -> None:
