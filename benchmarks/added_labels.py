@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pages.measured_section import MeasuredSection
+from pages.measured_section import MeasuredSection, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "emotions", "scene")
@@ -109,10 +109,7 @@ def table(measured: dict[str, Any]) -> str:
             labels = len({run["label"] for run in runs})
             data = f"{name} ({labels} labels)" if count == str(EXAMPLES[0]) else ""
             lines.append(f"| {data} | {count}, {count} | {ap} | {each} | {f1} |")
-    missing = [name for name in PLANNED if name not in measured]
-    if missing:
-        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
-    return "\n".join(lines)
+    return with_missing(lines, measured, PLANNED)
 
 
 def _of(run: dict[str, Any], count: str, system: str) -> dict[str, float]:
@@ -123,21 +120,5 @@ def _of(run: dict[str, Any], count: str, system: str) -> dict[str, float]:
 SECTION = MeasuredSection("added_labels", "living-labels.md", "added labels", table)
 
 
-def main(arguments: list[str]) -> None:
-    if arguments == ["--check"]:
-        SECTION.check()
-        return
-    measured = SECTION.read()
-    for name in arguments:
-        runs = measured.setdefault(name, [])
-        for seed in SEEDS:
-            if any(run["seed"] == seed for run in runs):
-                continue  # measured by an earlier run that was stopped
-            runs.extend(measure(name, seed))
-            SECTION.keep(measured)
-            print(name, seed, flush=True)
-    SECTION.write()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run_by_seed(sys.argv[1:], SEEDS, measure)

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
-from pages.measured_section import MeasuredSection
+from pages.measured_section import MeasuredSection, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "corel5k", "delicious", "emotions", "mediamill")
@@ -127,10 +127,7 @@ def table(measured: dict[str, Any]) -> str:
             lines.append(
                 f"| {name} | {one['rows']:,} | {one['labels']} | {noise} | {len(runs)} | " + " | ".join(cells) + " |"
             )
-    missing = [name for name in PLANNED if name not in measured]
-    if missing:
-        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
-    return "\n".join(lines)
+    return with_missing(lines, measured, PLANNED)
 
 
 SECTION = MeasuredSection("audits", "known-labels.md", "audits", table)

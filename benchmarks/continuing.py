@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pages.measured_section import MeasuredSection
+from pages.measured_section import MeasuredSection, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "emotions", "scene")
@@ -87,30 +87,11 @@ def table(measured: dict[str, Any]) -> str:
             time_taken = f"{share:.0%}" if key in ("continued", "alone") else ""  # the first fit of a run also imports
             data = f"{name} ({size})" if key == "before" else ""
             lines.append(f"| {data} | {called} | {means} | {listed} | {time_taken} |")
-    missing = [name for name in PLANNED if name not in measured]
-    if missing:
-        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
-    return "\n".join(lines)
+    return with_missing(lines, measured, PLANNED)
 
 
 SECTION = MeasuredSection("continuing", "living-labels.md", "continuing", table)
 
 
-def main(arguments: list[str]) -> None:
-    if arguments == ["--check"]:
-        SECTION.check()
-        return
-    measured = SECTION.read()
-    for name in arguments:
-        runs = measured.setdefault(name, [])
-        for seed in SEEDS:
-            if any(run["seed"] == seed for run in runs):
-                continue  # measured by an earlier run that was stopped
-            runs.append(measure(name, seed))
-            SECTION.keep(measured)
-            print(name, runs[-1], flush=True)
-    SECTION.write()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run_by_seed(sys.argv[1:], SEEDS, lambda name, seed: [measure(name, seed)])

@@ -20,7 +20,7 @@ import numpy as np
 
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, nothing_known
 from lampnet.inference.conditional import Conditional
-from pages.measured_section import MeasuredSection
+from pages.measured_section import MeasuredSection, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "corel5k", "delicious", "mediamill")
@@ -107,10 +107,7 @@ def table(measured: dict[str, Any]) -> str:
         clicks = f"{one['least']:.1f} | {one['static']:.1f} | {one['guided']:.1f}"
         saved = f"{one['saved']:.2f} ± {one['saved_error']:.2f}"
         lines.append(f"| {name} | {one['rows']} | {one['labels']} | {clicks} | {saved} | {one['suggest_ms']:.0f} |")
-    missing = [name for name in PLANNED if name not in measured]
-    if missing:
-        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
-    return "\n".join(lines)
+    return with_missing(lines, measured, PLANNED)
 
 
 SECTION = MeasuredSection("suggestions", "known-labels.md", "suggestions", table)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pages.measured_section import MeasuredSection
+from pages.measured_section import MeasuredSection, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "corel5k", "emotions", "mediamill", "scene", "sider")
@@ -62,30 +62,11 @@ def table(measured: dict[str, Any]) -> str:
         chosen = sum(run["chosen"] == "whole_set" for run in runs)
         cells = f"{before.mean():.3f} | {after.mean():.3f} | {(after - before).mean():+.3f} ({gains})"
         lines.append(f"| {name} | {runs[0]['rows']} | {runs[0]['labels']} | {cells} | {chosen} of {len(runs)} |")
-    missing = [name for name in PLANNED if name not in measured]
-    if missing:
-        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
-    return "\n".join(lines)
+    return with_missing(lines, measured, PLANNED)
 
 
 SECTION = MeasuredSection("whole_sets", "known-labels.md", "whole sets", table)
 
 
-def main(arguments: list[str]) -> None:
-    if arguments == ["--check"]:
-        SECTION.check()
-        return
-    measured = SECTION.read()
-    for name in arguments:
-        runs = measured.setdefault(name, [])
-        for seed in SEEDS:
-            if any(run["seed"] == seed for run in runs):
-                continue  # measured by an earlier run that was stopped
-            runs.append(measure(name, seed))
-            SECTION.keep(measured)
-            print(name, runs[-1], flush=True)
-    SECTION.write()
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    SECTION.run_by_seed(sys.argv[1:], SEEDS, lambda name, seed: [measure(name, seed)])

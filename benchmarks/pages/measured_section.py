@@ -6,7 +6,7 @@ The script's measurements are in a JSON file; `--check` fails where the page dif
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,3 +72,36 @@ class MeasuredSection:
             measured[name] = measure(name)
             self.keep(measured)
         self.write()
+
+    def run_by_seed(
+        self, arguments: list[str], seeds: Iterable[int], measure: Callable[[str, int], list[dict[str, Any]]]
+    ) -> None:
+        """As `run`, with several seeds: runs that an earlier call has measured are not repeated.
+
+        measure  a data set and a seed to its runs, each of which states its "seed"
+        """
+        if arguments == ["--check"]:
+            self.check()
+            return
+        measured = self.read()
+        for name in arguments:
+            runs = measured.setdefault(name, [])
+            for seed in seeds:
+                if any(run["seed"] == seed for run in runs):
+                    continue
+                runs.extend(measure(name, seed))
+                self.keep(measured)
+                print(name, seed, flush=True)
+        self.write()
+
+
+def with_missing(lines: list[str], measured: Collection[str], planned: Iterable[str]) -> str:
+    """The lines of a table, and which of the planned data sets it still lacks.
+
+    >>> with_missing(["| data |"], {"scene"}, ["scene", "bibtex"])
+    '| data |\\n\\nNot measured yet: bibtex.'
+    """
+    missing = [name for name in planned if name not in measured]
+    if missing:
+        lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
+    return "\n".join(lines)

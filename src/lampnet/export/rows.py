@@ -7,6 +7,7 @@ encoders give them: RDKit and the gradients of a picture cannot be expressed. `f
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,7 +36,7 @@ Arrays = dict[str, np.ndarray]
 
 
 @dataclass
-class RowInput:
+class RowInput(ABC):
     """One kind of rows: its inputs are declared when something asks for what is made of them.
 
     name  stands before the names of the inputs, for a part of a row
@@ -50,22 +51,22 @@ class RowInput:
         own = tuple(f"{self.name}{size}" if isinstance(size, str) and size != "rows" else size for size in dims)
         return self.graph.input(self.name + name, kind, own)
 
+    @abstractmethod
     def views(self) -> list[Nodes]:
         """The nodes, and those of the other view where the kind has one."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def features(self) -> Value:
         """(B, F), dense."""
-        raise NotImplementedError
 
     def has_nodes(self) -> Value | None:
         """bool (B,); None where every row has a node."""
         return None
 
+    @abstractmethod
     def feeds(self, rows: Any, encoded: EncodedRows) -> Arrays:
         """What stands for these rows at the graph's inputs, without the name of the part."""
-        raise NotImplementedError
 
     def metadata(self) -> dict[str, Any]:
         """What a program without lampnet needs to make the inputs."""

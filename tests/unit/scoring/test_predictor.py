@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,26 +17,26 @@ pd = pytest.importorskip("pandas", reason="pandas is not installed")
 
 
 @pytest.fixture
-def frame(parts: Path) -> object:
+def frame(parts: Path) -> Any:
     whole = pd.concat([pd.read_parquet(file) for file in sorted(parts.glob("*.parquet"))])
     return whole.set_index(np.arange(len(whole))[::-1])
 
 
-def test_a_frame_gets_what_the_classifier_predicts(films: Path, frame: object) -> None:
+def test_a_frame_gets_what_the_classifier_predicts(films: Path, frame: Any) -> None:
     model = LaMPClassifier.load(films)
     found = Predictor(films)(frame)
     assert [list(labels) for labels in found["labels"]] == model.predict_labels(frame)
-    assert found.index.equals(frame.index)  # type: ignore[attr-defined]
+    assert found.index.equals(frame.index)
     wide = Predictor(films, all_scores=True, asked={"top_k": 1})(frame)
     scores = wide[[f"score: {name}" for name in model.classes_]].to_numpy()
     np.testing.assert_allclose(scores, model.predict_proba(frame), atol=1e-6)
     assert {len(labels) for labels in wide["labels"]} == {1}
 
 
-def test_parts_of_the_rows_are_predicted_as_the_whole(films: Path, frame: object) -> None:
+def test_parts_of_the_rows_are_predicted_as_the_whole(films: Path, frame: Any) -> None:
     predict = Predictor(films)
     whole = predict(frame)
-    apart = pd.concat([predict(frame[first : first + 13]) for first in range(0, len(frame), 13)])  # type: ignore
+    apart = pd.concat([predict(frame[first : first + 13]) for first in range(0, len(frame), 13)])
     pd.testing.assert_frame_equal(whole.drop(columns="id"), apart.drop(columns="id"))
 
 
@@ -46,24 +47,24 @@ def test_mistakes(films: Path, tmp_path: Path) -> None:
         Predictor(films, asked={"top_k": -1})
 
 
-def test_in_dask(films: Path, parts: Path, frame: object) -> None:
+def test_in_dask(films: Path, parts: Path, frame: Any) -> None:
     """As docs/export.md shows it."""
     dask = pytest.importorskip("dask.dataframe", reason="dask is not installed")
     rows = dask.read_parquet([str(file) for file in sorted(parts.glob("*.parquet"))])
-    empty = Predictor(films)(frame[:1])[:0]  # type: ignore[index]
+    empty = Predictor(films)(frame[:1])[:0]
     found = rows.map_partitions(Predictor(films), meta=empty).compute(scheduler="threads")
     expected = Predictor(films)(frame)
     assert [list(labels) for labels in found["labels"]] == [list(labels) for labels in expected["labels"]]
 
 
-def test_in_spark(films: Path, parts: Path, frame: object) -> None:
+def test_in_spark(films: Path, parts: Path, frame: Any) -> None:
     """As docs/export.md shows it."""
     sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, which is not installed")
     spark = sql.SparkSession.builder.master("local[1]").getOrCreate()
 
-    def score(batches):  # type: ignore[no-untyped-def]
+    def score(batches: Any) -> Any:
         predict = Predictor(films)
         yield from map(predict, batches)
 
