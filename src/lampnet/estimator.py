@@ -21,6 +21,7 @@ from lampnet.data.feature_names import checked, keep_features, rows_for
 from lampnet.data.from_arrays import is_frame, row_count, row_numbers
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
+from lampnet.data.label_hierarchy import LabelHierarchy, read_hierarchy
 from lampnet.data.labels import (
     Form,
     Targets,
@@ -68,8 +69,11 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     preset : {"fast", "quick", "paper"}
         "quick" stops after the stack of the base learners.
-    label_graph : {"full", "edgeless", "cooccurrence"}, a file of edges, or int array (E, 2)
-        Which labels exchange messages.
+    label_graph : {"full", "edgeless", "cooccurrence"}, a file of edges, or int array (E, 2), optional
+        Which labels exchange messages; by default those that the hierarchy joins, without one all.
+    label_hierarchy : dict child -> parent or parents, pairs (child, parent), or a file of them, optional
+        Labels that `predict` never gives without their parents, and that are never more probable than they.
+        Labels of the rows that lack a parent get it. docs/living-labels.md says what it changes.
     features : {"embed", "message-passing"}, optional
         Whether input nodes exchange messages among themselves first.
     width, heads, steps : int, optional
@@ -135,7 +139,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         *,
         preset: str = "fast",
-        label_graph: Any = "full",
+        label_graph: Any = None,
+        label_hierarchy: Any = None,
         features: str | None = None,
         width: int | None = None,
         heads: int | None = None,
@@ -163,7 +168,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
-        self.columns, self.label_weight = columns, label_weight
+        self.columns, self.label_weight, self.label_hierarchy = columns, label_weight, label_hierarchy
         self.decision, self.validation_fraction, self.settings = decision, validation_fraction, settings
         self.random_state, self.n_jobs, self.verbose = random_state, n_jobs, verbose
 
@@ -239,8 +244,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self, labelled: tuple[LaMPClassifier, Dataset, Targets], sample_weight: Any, groups: Any, times: Any
     ) -> LaMPClassifier:
         seen, data, targets = labelled
-        config, edges = self._graph(self._config(self._seed()), targets)
-        model = self._fitted(data, config, edges, sample_weight, groups, times)
+        hierarchy = self._hierarchy(targets)
+        config, edges = self._graph(self._config(self._seed()), targets, hierarchy)
+        model = self._fitted(data, config, edges, sample_weight, groups, times, hierarchy=hierarchy)
         keep_features(self, seen)
         self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))
         return self
@@ -254,6 +260,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         groups: Any,
         times: Any,
         start: Start | None = None,
+        hierarchy: LabelHierarchy | None = None,
     ) -> FittedModel:
         if sample_weight is not None:
             data = replace(data, weights=tuple(row_weights(sample_weight, len(data)).tolist()))
@@ -272,6 +279,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     config,
                     label_edges=edges,
                     label_weight=self.label_weight,
+                    hierarchy=hierarchy,
                     start=start,
                     validation_fraction=share,
                     run=run,
@@ -344,11 +352,30 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         changes |= {"training.metric": self.metric, "training.seed": seed}
         return Config.preset(self.preset).updated(changes | dict(self.settings or {}))
 
-    def _graph(self, config: Config, targets: Targets) -> tuple[Config, np.ndarray | None]:
-        graph = self.label_graph
-        if isinstance(graph, (str, Path)):
-            from lampnet.readers.label_edges import label_graph_edges
+    def _hierarchy(self, targets: Targets) -> LabelHierarchy | None:
+        given = self.label_hierarchy
+        if given is None:
+            return None
+        if targets.form.single:
+            raise ConfigError("each row has exactly one class, so no class has a parent; leave out label_hierarchy")
+        if isinstance(given, (str, Path)):
+            from lampnet.readers.label_edges import read_label_hierarchy
 
+            return read_label_hierarchy(given, targets.names)
+        return read_hierarchy(given, targets.names)
+
+    def _graph(
+        self, config: Config, targets: Targets, hierarchy: LabelHierarchy | None
+    ) -> tuple[Config, np.ndarray | None]:
+        from lampnet.readers.label_edges import hierarchy_graph, label_graph_edges
+
+        graph = self.label_graph
+        if graph is None:
+            if hierarchy is None:
+                return config, None
+            kind, own = hierarchy_graph(hierarchy)
+            return config.updated({"label_graph": kind}), own
+        if isinstance(graph, (str, Path)):
             kind, edges = label_graph_edges(graph, targets.names)
             return config.updated({"label_graph": kind}), edges
         return config.updated({"label_graph": "given"}), np.asarray(graph)
@@ -419,11 +446,13 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         states = self._states(known, len(logits))
         proba = self._proba(logits, states)
         if self.decision == WHOLE_SET and asked.top_k is None and asked.threshold is None:
-            return proba, asked.completed(self.model_.whole_sets(logits, states), proba)
+            return proba, self.model_.completed(self.model_.whole_sets(logits, states), proba, asked)
         if self.decision is not None and states is not None:
             raise ConfigError("a promise holds where nothing is known of the labels; leave out known, or decision")
         if self.y_form_.single or self.decision is not None:
-            return proba, asked.completed(asked.rule(rule).apply(proba), proba)
+            own = asked.rule(rule)
+            ranked = proba if self.model_.hierarchy is None or own is rule else self.model_.hierarchy.ranked(proba)
+            return proba, self.model_.completed(own.apply(ranked), proba, asked)
         return proba, self.model_.decided(self.metric, proba, states, asked)
 
     def predict(
@@ -605,13 +634,16 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return self.predict_proba(X, known=y)
         from lampnet.pipeline.complete import complete_by_themselves
 
-        _, data, _ = self._labelled(X, y)
+        _, data, targets = self._labelled(X, y)
+        hierarchy = self._hierarchy(targets)
+        data = data if hierarchy is None else hierarchy.completed(data)[0]
         run = FitRun(callback=self._report, log=self._log)
         try:
             found = complete_by_themselves(data, self._config(self._seed()), run)
         except Stopped as stopped:
             raise KeyboardInterrupt from stopped
-        return np.asarray(found.proba, dtype=np.float64)
+        proba = np.asarray(found.proba, dtype=np.float64)
+        return proba if hierarchy is None else hierarchy.lowered(proba)
 
     def audit(self, X: Any, y: Any, most: int = 1000) -> list[dict[str, Any]]:
         """Which given labels look wrong and which are missing, the most suspicious first.
@@ -672,6 +704,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         encoded = self.model_.encoder.encode(data.rows)
         logits = self.model_.logits_of(self.model_.views(encoded))
         states = read_known(None if known is None else [known], self.classes_.tolist(), 1)
+        if self.model_.hierarchy is not None:
+            self.model_.hierarchy.check_known(states)
         return encoded, logits[0], states[0]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -693,6 +727,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             right = np.asarray(self.predict(X)) == classes_of(y, row_count(X))
             return float(np.average(right, weights=weight))
         truth = indicator_of(y, self.classes_, self.y_form_, row_count(X))
+        if self.model_.hierarchy is not None:
+            own = truth[:, : len(self.classes_)]
+            own[:] = self.model_.hierarchy.truth_with_parents(own)
         chosen = np.zeros(truth.shape, dtype=bool)
         chosen[:, : len(self.classes_)] = self._rule().apply(self.predict_proba(X))
         if weight is not None:

@@ -60,6 +60,8 @@ def command(
     decision: options.Decision = None,
 ) -> None:
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
+    import numpy as np
+
     from lampnet.evaluation.by_label import by_label, confused_pairs
     from lampnet.evaluation.known_regimes import Regime
     from lampnet.evaluation.reliability import reliability
@@ -91,6 +93,11 @@ def command(
         truth, logits = rows.indicator(), fitted.logits(rows.rows, rows.row_edges)
     if not team.leads:
         return
+    if fitted.hierarchy is not None:
+        given, truth = truth, fitted.hierarchy.truth_with_parents(truth)
+        lacking = int((np.nan_to_num(truth) != np.nan_to_num(given)).any(axis=1).sum())
+        if lacking:
+            options.log(f"label hierarchy: {lacking} rows have a label without its parents, which are added")
     proba = probabilities(logits)
     calibration = reliability(truth, proba)
     _, chosen = label_sets(fitted, decision or LABEL_METRIC, logits, None)

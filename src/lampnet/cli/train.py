@@ -23,8 +23,17 @@ def command(
         str | None,
         typer.Option(
             "--label-graph",
-            metavar="edgeless|full|cooccurrence|tree|FILE",
+            metavar="edgeless|full|cooccurrence|tree|hierarchy|FILE",
             help="Which labels exchange messages; FILE has two label names per line.",
+        ),
+    ] = None,
+    label_hierarchy: Annotated[
+        Path | None,
+        typer.Option(
+            "--label-hierarchy",
+            metavar="FILE",
+            help="A label and its parent on each line: no label is predicted without its parents. They exchange "
+            "messages, unless --label-graph says otherwise.",
         ),
     ] = None,
     features: Annotated[
@@ -73,6 +82,7 @@ def command(
     """Train a model and write it to a folder."""
     from lampnet.config import Config
     from lampnet.pipeline.run import Resume, Run, feature_steps, holds_run
+    from lampnet.readers.label_edges import HIERARCHY
     from lampnet.runtime.durations import seconds_of
 
     if resume and overwrite:
@@ -86,12 +96,14 @@ def command(
     changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
     if start is not None:
-        _check_start(start, out, data, label_graph, changes)
-    anything = bool(changes or data or label_graph or label_weight or start or preset != "fast")
+        _check_start(start, out, data, {"--label-graph": label_graph, "--label-hierarchy": label_hierarchy}, changes)
+    named = (data, label_graph, label_hierarchy, label_weight, start)
+    anything = bool(changes) or any(given is not None for given in named) or preset != "fast"
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
     columns = [*(columns or []), *([] if encoding is None else [f"encoding={encoding}"])]
+    own_graph = config.label_graph if label_hierarchy is None or "label_graph" in changes else HIERARCHY
     asked = Run(
         source=options.source_of(
             data,
@@ -106,24 +118,27 @@ def command(
             weight_column=weight_column,
         ),
         config=config,
-        label_graph=label_graph or config.label_graph,
+        label_graph=label_graph or own_graph,
         label_weight=label_weight,
+        label_hierarchy=None if label_hierarchy is None else str(label_hierarchy),
         start=None if start is None else str(start),
     )
     how = Resume(any_run=not anything, keep_budget=keep_budget) if resume else None
     return _train(asked, out, how, overwrite, quiet)
 
 
-def _check_start(start: Path, out: Path, data: str | None, graph: str | None, changes: dict[str, object]) -> None:
+def _check_start(
+    start: Path, out: Path, data: str | None, about_labels: dict[str, object], changes: dict[str, object]
+) -> None:
     """Refuse what a model to learn on from leaves no choice about."""
     if data is None:
         raise ConfigError("--start learns from more rows; give DATA with rows that the model has not seen")
     if out.resolve() == start.resolve():
         raise ConfigError(f"--start and --out are both {start}; give another folder for the new model")
-    fixed = [name for name in changes if name.partition(".")[0] in ("model", "input", "known")]
-    if graph is not None or fixed:
-        given = "--label-graph" if graph is not None else fixed[0]
-        raise ConfigError(f"{given} is as the model in {start} was trained; leave it out, or train without --start")
+    fixed = [option for option, given in about_labels.items() if given is not None]
+    fixed += [name for name in changes if name.partition(".")[0] in ("model", "input", "known")]
+    if fixed:
+        raise ConfigError(f"{fixed[0]} is as the model in {start} was trained; leave it out, or train without --start")
 
 
 def _train(asked: Run, out: Path, how: Resume | None, overwrite: bool, quiet: bool) -> int:

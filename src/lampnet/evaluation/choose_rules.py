@@ -14,12 +14,13 @@ Threshold(value=0.3, min_labels=0)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
 
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.data.splits import fold_numbers
 from lampnet.data.weights import Weights, rows_of
 from lampnet.errors import ModelFolderError
@@ -42,6 +43,7 @@ from lampnet.evaluation.rules import (
     descending,
     rule_from_json,
 )
+from lampnet.evaluation.under_hierarchy import UnderHierarchy, plain_rule
 from lampnet.evaluation.whole_set import WholeSet, choose_whole_set
 
 #: The 27 thresholds of the paper: 0.01 to 0.10 by 0.01, 0.15 to 0.95 by 0.05.
@@ -84,7 +86,7 @@ class Decisions:
     def to_json(self) -> dict[str, Any]:
         parts: dict[str, Mapping[str, Rule]] = {"paper": self.paper, "best": self.best}
         written: dict[str, Any] = {
-            part: {m: SHARED if rule is self.whole_set else rule.to_json() for m, rule in rules.items()}
+            part: {m: SHARED if plain_rule(rule) is self.whole_set else rule.to_json() for m, rule in rules.items()}
             for part, rules in parts.items()
         }
         return written if self.whole_set is None else written | {"whole_set": self.whole_set.to_json()}
@@ -112,16 +114,44 @@ class Decisions:
             paper[metric] = rule
         return cls(paper=paper, best=parts["best"], whole_set=whole)
 
+    def under(self, hierarchy: LabelHierarchy | None) -> Decisions:
+        """The same rules, with the parents of the labels that they choose; without a hierarchy, the rules alone.
 
-def choose_decisions(y: Any, proba: np.ndarray, seed: int = 0, weights: Weights | None = None) -> Decisions:
+        Thresholds for all labels give no child alone where no child is more probable than its parents.
+        """
+        plain = {metric: plain_rule(rule) for metric, rule in self.best.items()}
+        if hierarchy is None:
+            return replace(self, best=plain)
+        return replace(self, best={metric: UnderHierarchy(rule, hierarchy) for metric, rule in plain.items()})
+
+
+def choose_decisions(
+    y: Any,
+    proba: np.ndarray,
+    seed: int = 0,
+    weights: Weights | None = None,
+    hierarchy: LabelHierarchy | None = None,
+) -> Decisions:
     """Both choices from validation rows: y (n, L), NaN where unknown, and proba (n, L).
 
-    weights  what rows and labels count in the metrics
+    weights    what rows and labels count in the metrics
+    hierarchy  no label is chosen without its parents; no probability is above that of a parent
     """
     y = np.asarray(y)
     whole = choose_whole_set(y, proba, fold_numbers(len(proba), FOLDS, seed), rows_of(weights))
     best = choose_best(y, proba, seed=seed, whole_set=whole, weights=weights)
-    return Decisions(choose_paper_thresholds(y, proba, weights), best, None if whole is None else whole[1])
+    if hierarchy is not None:
+        best = {metric: raised_where_better(rule, metric, y, proba, hierarchy) for metric, rule in best.items()}
+    made = Decisions(choose_paper_thresholds(y, proba, weights), best, None if whole is None else whole[1])
+    return made if hierarchy is None else made.under(hierarchy)
+
+
+def raised_where_better(rule: Rule, metric: str, y: np.ndarray, proba: np.ndarray, hierarchy: LabelHierarchy) -> Rule:
+    """Thresholds per label, those of children raised to their parents' where that is better than adding parents."""
+    if not isinstance(rule, PerLabelThreshold):
+        return rule
+    tried = (rule, PerLabelThreshold(hierarchy.raised(rule.values)))
+    return max(tried, key=lambda one: float(METRICS[metric](y, UnderHierarchy(one, hierarchy).apply(proba))))
 
 
 def choose_paper_thresholds(y: Any, proba: np.ndarray, weights: Weights | None = None) -> dict[str, Threshold]:

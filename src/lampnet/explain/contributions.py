@@ -9,6 +9,8 @@ from typing import Any
 START = "start"
 #: how far calibration moves the sum
 CALIBRATION = "calibration"
+#: how far a label's logit is lowered to its parents'
+HIERARCHY = "label hierarchy"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,7 @@ class Contribution:
     """What one source adds to a logit.
 
     source   "start", a base learner ("linear", "knn", "forest"), "messages from the input, step 1", "messages from
-             labels, step 1", ..., "calibration", "known labels: ..."
+             labels, step 1", ..., "calibration", "label hierarchy", "known labels: ..."
     value    all of it
     terms    its largest terms, by falling size; none for sources that are not divided
     n_terms  how many terms it has

@@ -13,6 +13,7 @@ import numpy as np
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, did_you_mean
 from lampnet.evaluation.rules import PerLabelThreshold, Rule, Threshold
+from lampnet.evaluation.under_hierarchy import plain_rule
 from lampnet.explain.attention import PredictedRows, RowAttention, Stages, predict_rows
 from lampnet.explain.explanation import Explanation, strongest
 from lampnet.explain.given_known import GivenKnown
@@ -204,6 +205,7 @@ def labels_shown(
 
 def _thresholds(rule: Rule, proba: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """float32 (L,): the probability that each label had to reach in this row."""
+    rule = plain_rule(rule)
     lowest = proba[chosen].min() if chosen.any() else 1.0
     if isinstance(rule, Threshold):  # a row that must have a label may have taken one below the threshold
         return np.full(len(proba), min(rule.value, lowest), dtype=np.float32)

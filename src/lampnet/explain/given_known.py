@@ -39,6 +39,7 @@ class GivenKnown:
         chosen = rule.apply(proba)
         if states is None:
             return cls(model, logits, nothing_known(*proba.shape), logits, proba, chosen)
+        states = model.implied(states)
         some = (states != UNKNOWN).any(axis=1)
         given = np.where(some[:, None], model.proba_given(logits, states), proba)
         decided = np.where(some[:, None], model.decided(metric, given, states), chosen)
@@ -62,5 +63,6 @@ class GivenKnown:
         states = np.repeat(self.states[row][None], 2 * len(index), axis=0)
         states[np.arange(0, len(states), 2), index] = TRUE
         states[np.arange(1, len(states), 2), index] = FALSE
-        proba = self.model.proba_given(np.repeat(self.logits[row][None], len(states), axis=0), states)
+        logits = np.repeat(self.logits[row][None], len(states), axis=0)
+        proba = self.model.given_known().proba(logits, states)  # a label above a known one stays true
         return np.asarray(proba[:, index].reshape(len(index), 2, len(index)))

@@ -14,13 +14,15 @@ from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.label_dependence import SHIFTS
 from lampnet.data.known_labels import UNKNOWN
 from lampnet.explain.attention import PredictedRows
-from lampnet.explain.contributions import CALIBRATION, START, Contribution, LogitSum, Term
+from lampnet.explain.contributions import CALIBRATION, HIERARCHY, START, Contribution, LogitSum, Term
 from lampnet.explain.given_known import GivenKnown
 
 #: terms listed of a source, the largest
 MOST_TERMS = 12
 #: labels listed of a neighbour
 MOST_NEIGHBOUR_LABELS = 8
+#: logits that differ by less are the same
+ROUNDING = 1e-4
 #: rows whose terms are computed at once
 _ROWS = 8
 
@@ -89,6 +91,9 @@ def _whole(
         sums = np.array([sum(one.value for one in of_label) for of_label in found])
         if predicted.model.calibration is not None:
             _add(found, CALIBRATION, predicted.model.calibration.moved(sums, labels))
+        if predicted.model.hierarchy is not None:
+            sums = np.array([sum(one.value for one in of_label) for of_label in found])
+            _add(found, HIERARCHY, np.where(before < sums - ROUNDING, before - sums, 0.0))
     for source, values in _known_steps(predicted, row, labels, given):
         _add(found, source, values)
     return found
@@ -133,6 +138,9 @@ def _known_steps(
     stated = given.states[row, labels] != UNKNOWN
     if stated.any():
         yield "known", np.where(stated, given.given_logits[row, labels] - free, 0.0)
+    if conditional.hierarchy is not None:
+        below = given.given_logits[row, labels] - free
+        yield f"known labels: {HIERARCHY}", np.where(stated | (below > -ROUNDING), 0.0, below)
 
 
 def _learner_contributions(

@@ -13,6 +13,7 @@ from scipy.special import logit
 from lampnet.base_learners import label_covariance, label_sets
 from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.export.graph import Graph, Value
+from lampnet.export.hierarchy import implied, lowered
 from lampnet.export.network import label_sources, passed
 from lampnet.export.nodes import array
 from lampnet.inference.conditional import KNOWN_LOGIT, Conditional
@@ -25,6 +26,9 @@ DOUBLE = np.float64
 def given_known(graph: Graph, conditional: Conditional, logits_BL: Value, known: Value) -> tuple[Value, Value]:
     """Logits and probabilities given what is known; `known` int8 (B or 1, L): 1 true, -1 false, 0 unknown."""
     states = graph.op("Expand", known.cast(np.int64), graph.op("Shape", logits_BL))
+    hierarchy = conditional.hierarchy
+    if hierarchy is not None:
+        states = implied(graph, hierarchy, states)
     is_known = states.equals(np.int64(0)).negated()
     anything = graph.op("ReduceMax", is_known.cast(np.int32), keepdims=0).cast(bool)
 
@@ -36,6 +40,8 @@ def given_known(graph: Graph, conditional: Conditional, logits_BL: Value, known:
         )
 
     logits = graph.chosen(anything, shifted, lambda: logits_BL)
+    if hierarchy is not None:
+        logits = lowered(graph, hierarchy, logits)
     proba = graph.op("Sigmoid", logits)
     return logits, graph.where(is_known, (states > np.int64(0)).cast(np.float32), proba)
 

@@ -11,9 +11,11 @@ from scipy.special import logit
 
 from lampnet.errors import ConfigError
 from lampnet.evaluation.calibration import Calibration
+from lampnet.evaluation.under_hierarchy import plain_rule
 from lampnet.evaluation.whole_set import WholeSet
 from lampnet.export.base_learners import base_logits
 from lampnet.export.graph import IR_VERSION, ML, ML_OPSET, OPSET, Graph, Value
+from lampnet.export.hierarchy import lowered
 from lampnet.export.known import given_known
 from lampnet.export.network import ensemble_logits
 from lampnet.export.rows import RowInput, row_input
@@ -39,6 +41,8 @@ class OnnxModel:
         self.rows: RowInput = row_input(self.graph, model.encoder)
         logits = self._prior_for_empty_rows(self._calibrated(self._logits()))
         dims = ("rows", len(model.label_names))
+        if model.hierarchy is not None:
+            logits = lowered(self.graph, model.hierarchy, logits)
         if model.conditional is None:
             probabilities = self.graph.op("Sigmoid", logits)
         else:
@@ -69,7 +73,10 @@ class OnnxModel:
             self.graph.proto("lampnet"), opset_imports=opsets, ir_version=IR_VERSION, producer_name="lampnet"
         )
         metadata = {"labels": list(model.label_names), "kind": model.encoder.kind, **self.rows.metadata()}
-        metadata["decisions"] = {m: r.to_json() for m, r in model.decisions.best.items() if not isinstance(r, WholeSet)}
+        rules = {metric: plain_rule(rule) for metric, rule in model.decisions.best.items()}
+        metadata["decisions"] = {m: rule.to_json() for m, rule in rules.items() if not isinstance(rule, WholeSet)}
+        if model.hierarchy is not None:
+            metadata["label_hierarchy"] = model.hierarchy.to_json()
         helper.set_model_props(
             made, {name: value if isinstance(value, str) else json.dumps(value) for name, value in metadata.items()}
         )

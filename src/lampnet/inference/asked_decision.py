@@ -50,9 +50,9 @@ def label_sets(
         raise ConfigError(f"the decision {decision} chooses the label sets; leave out top_k and threshold")
     proba = probabilities(logits_nL) if states_nL is None else model.proba_given(logits_nL, states_nL)
     if decision == WHOLE_SET:
-        return proba, asked.completed(model.whole_sets(logits_nL, states_nL), proba)
+        return proba, model.completed(model.whole_sets(logits_nL, states_nL), proba, asked)
     if decision in METRICS:
         return proba, model.decided(decision, proba, states_nL, asked)
     if states_nL is not None and states_nL.any():
         raise ConfigError("a promise holds where nothing is known of the labels; leave out what is known, or decision")
-    return proba, asked.completed(model.promised(decision).apply(proba), proba)
+    return proba, model.completed(model.promised(decision).apply(proba), proba, asked)

@@ -15,6 +15,7 @@ from scipy.special import expit
 
 from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.data.known_labels import TRUE, UNKNOWN, States
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.rules import Rule
 from lampnet.evaluation.whole_set import WholeSet
@@ -36,7 +37,8 @@ class Conditional:
     shift_weight  (C,) what each counts
     members       networks whose mean corrects the shifted logits; none where that is no better
     correction    the share of their correction that counts
-    decisions     for few and for many known labels, chosen on held-out rows
+    decisions     for few and for many known labels, chosen on held-out rows; without the hierarchy
+    hierarchy     known labels say what is above and below them, and no label is more probable than its parents
     """
 
     dependence: LabelDependence
@@ -44,15 +46,22 @@ class Conditional:
     members: list[LabelStates] = field(default_factory=list)
     correction: float = 1.0
     decisions: dict[str, Decisions] = field(default_factory=dict)
+    hierarchy: LabelHierarchy | None = None
+
+    def implied(self, states_nL: States) -> States:
+        """What is known, with what follows from it by the hierarchy."""
+        return states_nL if self.hierarchy is None else self.hierarchy.implied(states_nL)
 
     def logits(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) float32; a known label has ±30, and rows with nothing known keep their logits."""
+        states_nL = self.implied(states_nL)
         result = np.array(logits_nL, dtype=np.float32)
         some = np.flatnonzero((states_nL != UNKNOWN).any(axis=1))
         for first in range(0, len(some), BATCH_ROWS):
             rows = some[first : first + BATCH_ROWS]
             result[rows] = self.free_logits(result[rows], states_nL[rows])
-        return np.where(states_nL == UNKNOWN, result, KNOWN_LOGIT * states_nL).astype(np.float32)
+        result = np.where(states_nL == UNKNOWN, result, KNOWN_LOGIT * states_nL).astype(np.float32)
+        return result if self.hierarchy is None else self.hierarchy.lowered(result)
 
     def free_logits(self, logits_BL: np.ndarray, states_BL: States) -> np.ndarray:
         """As `logits` for one batch, but what is known does not decide a label's own logit."""
@@ -68,6 +77,7 @@ class Conditional:
 
     def proba(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) probabilities; exactly 1 and 0 where a label is known."""
+        states_nL = self.implied(states_nL)
         proba = expit(self.logits(logits_nL, states_nL))
         return np.asarray(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE), dtype=np.float32)
 

@@ -42,7 +42,7 @@ def suggest(
     states[np.arange(1, len(known) + 1), known] = UNKNOWN  # row k + 1 does not know the k-th known label
     logits = conditional.logits(np.repeat(logits_L[None], len(states), axis=0), states)
     proba = conditional.proba(logits_L[None], states_L[None])[0]
-    unknown = np.flatnonzero(states_L == UNKNOWN)
+    unknown = np.flatnonzero(conditional.implied(states_L[None])[0] == UNKNOWN)
     ranked = unknown[np.argsort(-logits[0, unknown], kind="stable")][:most]
     return [
         Suggestion(
@@ -60,7 +60,7 @@ def next_question(conditional: Conditional, logits_L: np.ndarray, states_L: Stat
 
     That is the expected drop of the sum of their entropies. None where fewer than two labels are unknown.
     """
-    unknown = np.flatnonzero(states_L == UNKNOWN)
+    unknown = np.flatnonzero(conditional.implied(states_L[None])[0] == UNKNOWN)
     if len(unknown) < 2:
         return None
     proba = conditional.proba(logits_L[None], states_L[None])[0]

@@ -20,6 +20,7 @@ from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import TRUE, UNKNOWN, States
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
@@ -27,7 +28,8 @@ from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.promises import Promise, Promises
-from lampnet.evaluation.rules import Threshold
+from lampnet.evaluation.rules import Rule, Threshold
+from lampnet.evaluation.under_hierarchy import plain_rule
 from lampnet.evaluation.whole_set import WholeSet
 from lampnet.inference.conditional import Conditional, decide
 from lampnet.inference.examples import Examples, examples_of_views
@@ -63,6 +65,7 @@ class FittedModel:
     calibration   makes the probabilities as often true as they say; None where they are so already
     promises      thresholds for which recall or precision is promised; None for models of an older lampnet
     shown         labels that were added, merged or dropped since the training; None where none were
+    hierarchy     labels that never stand without their parents, nor are more probable than they; None for none
     """
 
     config: Config
@@ -82,6 +85,7 @@ class FittedModel:
     calibration: Calibration | None = None
     promises: Promises | None = None
     shown: ShownLabels | None = None
+    hierarchy: LabelHierarchy | None = None
 
     def views(self, encoded: EncodedRows, targets: Any = None) -> list[Examples]:
         """Encoded rows with their base logits, and the same rows in their other view where the input has one."""
@@ -94,6 +98,11 @@ class FittedModel:
 
     def logits_of(self, views: Sequence[Examples]) -> np.ndarray:
         """`logits` of rows that are encoded already."""
+        logits = self._shown_logits(views)
+        return logits if self.hierarchy is None else self.hierarchy.lowered(logits)
+
+    def _shown_logits(self, views: Sequence[Examples]) -> np.ndarray:
+        """Calibrated logits of the labels that are shown, each by itself."""
         if self.shown is None:
             return with_priors_for_empty_rows(self._trained_logits(views), views[0].nodes, self.label_priors)
         logits = self._trained_logits([view.first_labels(self.shown.trained) for view in views])
@@ -136,7 +145,14 @@ class FittedModel:
 
     def proba_given(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) probabilities of rows with these logits, given what is known of their labels."""
-        return self.given_known().proba(logits_nL, states_nL)
+        return self.given_known().proba(logits_nL, self.implied(states_nL))
+
+    def implied(self, states_nL: States) -> States:
+        """What is known, with what follows from it by the hierarchy; a contradiction is a `DataError`."""
+        if self.hierarchy is None:
+            return states_nL
+        self.hierarchy.check_known(states_nL)
+        return self.hierarchy.implied(states_nL)
 
     def promised(self, decision: str) -> Threshold:
         """The threshold that keeps a promise such as "recall>=0.9"."""
@@ -159,12 +175,24 @@ class FittedModel:
 
         Numbers of labels that are asked for are meant beside those that are known.
         """
-        rule = asked.rule(self.decisions.best[metric])
+        proba = proba_nL
+        if self.hierarchy is not None:
+            proba = self.hierarchy.ranked(proba_nL)
+            if states_nL is not None:
+                states_nL = self.hierarchy.implied(states_nL)
+                proba = np.where(states_nL == UNKNOWN, proba, proba_nL)
+        rule = asked.rule(plain_rule(self.decisions.best[metric]))
         if states_nL is None or self.conditional is None or not states_nL.any():
-            return asked.completed(rule.apply(proba_nL), proba_nL)
-        stored = self.conditional.decisions
-        rules = {name: asked.rule(decisions.best[metric]) for name, decisions in stored.items()}
-        return asked.completed(decide({"nothing": rule} | rules, proba_nL, states_nL), proba_nL)
+            return self.completed(rule.apply(proba), proba, asked)
+        rules: dict[str, Rule] = {"nothing": rule}
+        rules |= {name: asked.rule(own.best[metric]) for name, own in self.conditional.decisions.items()}
+        return self.completed(decide(rules, proba, states_nL), proba, asked)
+
+    def completed(self, chosen_nL: np.ndarray, proba_nL: np.ndarray, asked: AskedSets = AS_CHOSEN) -> np.ndarray:
+        """Label sets with what they lack: a label where one is asked for, and the parents of their labels."""
+        if self.hierarchy is None:
+            return asked.completed(chosen_nL, proba_nL)
+        return self.hierarchy.with_parents(asked.completed(chosen_nL, self.hierarchy.ranked(proba_nL)))
 
     def whole_set_rule(self) -> WholeSet:
         """The rule that chooses whole sets."""
@@ -184,9 +212,10 @@ class FittedModel:
         rule = self.whole_set_rule()
         proba = probabilities(logits_nL)
         if states_nL is None:
-            return rule.apply(proba)
+            return self.completed(rule.apply(proba), proba)
+        states_nL = self.implied(states_nL)
         chosen = rule.apply(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE))
-        return np.where(states_nL == UNKNOWN, chosen, states_nL == TRUE)
+        return self.completed(np.where(states_nL == UNKNOWN, chosen, states_nL == TRUE), proba)
 
     def output(self, examples: Examples, rows: np.ndarray) -> Output:
         """Every stage's logits and all attention weights of a few rows, in one batch."""

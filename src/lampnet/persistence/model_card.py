@@ -29,6 +29,7 @@ def model_card(model: FittedModel) -> str:
         "## Data",
         "",
         f"- rows of kind `{model.encoder.kind}`; {len(model.label_names)} labels",
+        *_hierarchy_line(model),
         _rows(metadata.get("rows", {}), metadata.get("folds", 1)),
         f"- seed {config.training.seed} for the split and the initial weights",
         "",
@@ -132,6 +133,12 @@ def _calibration_lines(measured: Any, changed: bool) -> list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _hierarchy_line(model: FittedModel) -> list[str]:
+    if model.hierarchy is None:
+        return []
+    return [f"- label hierarchy: {len(model.hierarchy.edges)} pairs; no label is predicted without its parents"]
 
 
 def _rows(rows: Any, folds: Any) -> str:

@@ -15,6 +15,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from torch.overrides import TorchFunctionMode
 
 from lampnet.base_learners.restore import restore_stack
 from lampnet.config import Config
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.encoders import restore_encoder
 from lampnet.errors import LampnetError, ModelFolderError
 from lampnet.evaluation.choose_rules import Decisions
@@ -160,6 +162,7 @@ def _encoded(model: FittedModel) -> tuple[bytes, bytes]:
         "decisions": model.decisions.to_json(),
         "network_weight": model.network_weight,
         "shown": None if model.shown is None else model.shown.to_json(),
+        "hierarchy": None if model.hierarchy is None else model.hierarchy.to_json(),
         "known": None if model.conditional is None else conditional_json(model.conditional),
         "metadata": {key: value for key, value in model.metadata.items() if key not in _OF_THE_FOLDER},
         "weights_sha256": hashlib.sha256(weights).hexdigest(),
@@ -250,7 +253,10 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
     kind, state = described.get("kind"), described.get("state")
     if not isinstance(kind, str) or not isinstance(state, dict):
         raise ModelFolderError(f"{folder / MODEL}: the encoder's description is damaged")
-    decisions = Decisions.from_json(data["decisions"], len(names))
+    hierarchy = None  # models of an older lampnet have none
+    if data.get("hierarchy") is not None:
+        hierarchy = LabelHierarchy.from_json(data["hierarchy"], names)
+    decisions = Decisions.from_json(data["decisions"], len(names)).under(hierarchy)
     weights = folder / weights_name(digest)
     header = read_header(weights)
     shown_data, n_trained = data.get("shown"), len(names)
@@ -292,6 +298,7 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
 
         own_graph = graph if shown is None else None  # labels that were changed exchange no messages
         conditional = _restored(lambda: restore_conditional(known, config, own_graph, len(names), arrays, filled))
+        conditional = replace(conditional, hierarchy=hierarchy)
     weight = data["network_weight"]
     if not isinstance(weight, float) or not 0 <= weight <= 1 or (weight > 0 and network is None):
         raise ModelFolderError(f"{folder / MODEL}: the weight of the network is damaged")
@@ -316,6 +323,7 @@ def _load(folder: Path, data: Mapping[str, Any], pretrained: str | None) -> Fitt
         calibration=restore_calibration(arrays_under(arrays, "calibration."), n_trained),
         promises=restore_promises(arrays_under(arrays, "promises.")),
         shown=shown,
+        hierarchy=hierarchy,
     )
 
 
@@ -408,6 +416,5 @@ def _graph(config: Config, n_labels: int, arrays: Mapping[str, np.ndarray]) -> s
 def _identity(data: Mapping[str, Any]) -> str:
     """A digest of all that decides a prediction; times and scores of the training are left out."""
     deciding = {part: data[part] for part in _PARTS if part != "metadata"}
-    if data.get("shown") is not None:
-        deciding["shown"] = data["shown"]
+    deciding |= {part: data[part] for part in ("shown", "hierarchy") if data.get(part) is not None}
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

@@ -23,7 +23,8 @@ from lampnet.inference.predictor import FittedModel
 _NUMBERS = ("bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)), "float32", "float64")
 #: parameters that `Config` does not check, and what may stand there
 _TYPES: dict[str, tuple[type, ...]] = {
-    "label_graph": (str, list),
+    "label_graph": (str, list, type(None)),
+    "label_hierarchy": (str, dict, list, type(None)),
     "columns": (dict, type(None)),
     "label_weight": (str, dict, type(None)),
     "settings": (dict, type(None)),

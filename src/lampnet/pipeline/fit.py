@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.config import Config, folds_for
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.data.splits import VALIDATION_FRACTION, Splits, fold_numbers
 from lampnet.data.weights import LabelWeight, Weights, check_label_weight, taken
 from lampnet.errors import ConfigError
@@ -33,6 +34,7 @@ from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.base_learner_files import remove_base_learner_files
 from lampnet.pipeline.continuing import Start, continued, continued_from
 from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log
+from lampnet.pipeline.hierarchy_of_rows import check_mapped, with_parents
 from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
 from lampnet.pipeline.members import Member, train_members
@@ -61,6 +63,7 @@ def fit(
     *,
     label_edges: np.ndarray | None = None,
     label_weight: LabelWeight = None,
+    hierarchy: LabelHierarchy | None = None,
     start: Start | None = None,
     validation_fraction: float = VALIDATION_FRACTION,
     run: FitRun = IN_MEMORY,
@@ -74,7 +77,8 @@ def fit(
 
     label_edges   int (E, 2) label numbers, for the label graphs `tree` and `given`
     label_weight  what labels count (see `lampnet.data.weights`); what rows count comes with them
-    start         a model to learn on from: see `lampnet.pipeline.continuing`
+    hierarchy     labels that never stand without their parents; rows that lack one are completed
+    start         a model to learn on from: see `lampnet.pipeline.continuing`; its hierarchy stays
     """
     team = distributed.team()
     run = run if team.leads else replace(run, log=no_log)
@@ -84,8 +88,14 @@ def fit(
         if start is not None:
             raise ConfigError("rows that are mapped from disk cannot be added to a model; give fewer rows, or parts")
         config = config_for_mapped_rows(data, config, run.log)
+        if hierarchy is not None:
+            check_mapped(hierarchy, data)
     else:
         data = data if start is None else start.rows(data)
+        if start is not None and start.model.hierarchy is not None:
+            hierarchy = start.model.hierarchy.with_labels(data.train.label_names)
+        if hierarchy is not None:
+            data = with_parents(data, hierarchy, run.log)
         label_weight = check_label_weight(label_weight, data.train.label_names)
         data = data.that_count()
         check_training_rows(data.train)
@@ -105,7 +115,7 @@ def fit(
             plan = cross_fitted(data, config, control, label_weight)
         else:
             plan = single_split(data, config, validation_fraction, control, label_weight)
-        return _Fit(plan, config, label_edges, control).model()
+        return _Fit(plan, config, label_edges, control, hierarchy).model()
 
 
 def resolve(splits: Splits, config: Config) -> tuple[Splits, Config]:
@@ -173,8 +183,15 @@ def _networks(members: Sequence[Member]) -> list[StackedLaMP]:
 class _Fit:
     """One fit: the stack is scored, members are trained and kept where they are better."""
 
-    def __init__(self, plan: Plan, config: Config, label_edges: np.ndarray | None, control: Control) -> None:
-        self.plan, self.control = plan, control
+    def __init__(
+        self,
+        plan: Plan,
+        config: Config,
+        label_edges: np.ndarray | None,
+        control: Control,
+        hierarchy: LabelHierarchy | None = None,
+    ) -> None:
+        self.plan, self.control, self.hierarchy = plan, control, hierarchy
         learners = () if plan.stack is None else plan.stack.names  # fewer than asked for where a signal came early
         self.config = config.updated({"model.base_learners": learners})
         n_labels = len(plan.label_names)
@@ -229,7 +246,7 @@ class _Fit:
         began, seed, logits = self.control.budget.spent(), self.config.training.seed, np.concatenate(parts)
         before = self.plan.before
         if before is not None and len(logits) < FEW_NEW_ROWS and before.knows_all(self.plan.label_names):
-            proba = probabilities(before.model.calibrated(logits))
+            proba = self._coherent(probabilities(before.model.calibrated(logits)))
             return _Candidate(proba, before.model.decisions, before.model.calibration)
         calibration = None
         if self.config.training.calibrate:
@@ -239,10 +256,14 @@ class _Fit:
                 calibration, logits[some] = cross_fit_calibration(
                     logits[some], self.truth[some], fold_n, taken(self.weights, np.flatnonzero(some))
                 )
-        proba = probabilities(logits)
-        decisions = choose_decisions(self.truth, proba, seed=seed, weights=self.weights)
+        proba = self._coherent(probabilities(logits))
+        decisions = choose_decisions(self.truth, proba, seed=seed, weights=self.weights, hierarchy=self.hierarchy)
         self.decision_seconds = self.control.budget.spent() - began
         return _Candidate(proba, decisions, calibration)
+
+    def _coherent(self, proba: np.ndarray) -> np.ndarray:
+        """No label more probable than its parents: decisions and promises hold for what is predicted."""
+        return proba if self.hierarchy is None else self.hierarchy.lowered(proba)
 
     def _network_seconds(self) -> float:
         """What the budget leaves for the networks, when what follows them has its time; 0 for no limit."""
@@ -312,6 +333,7 @@ class _Fit:
             conditional=self._conditional(chosen, weight),
             calibration=chosen.calibration,
             promises=Promises.of(self.truth, chosen.proba),
+            hierarchy=self.hierarchy,
         )
         model.metadata = {"data": plan.name, "rows": plan.rows} | self._metadata(model, members, gain)
         if plan.before is not None:
@@ -331,7 +353,7 @@ class _Fit:
             calibration = None if network_weight else chosen.calibration  # it belongs to what predicts
             truth, logits = known_rows(self.plan, self.truth, chosen.proba, calibration)
             graph = LabelGraph(self.config.label_graph, self.graph, len(self.plan.label_names))
-            learned = fit_conditional(truth, logits, self.config, graph, self.control)
+            learned = fit_conditional(truth, logits, self.config, graph, self.control, self.hierarchy)
         return distributed.from_leader(learned)
 
     def _metadata(self, model: FittedModel, members: list[Member], gain: Gain | None) -> dict[str, Any]:

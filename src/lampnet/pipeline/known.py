@@ -16,7 +16,8 @@ from scipy.special import expit, logit
 
 from lampnet.base_learners.label_dependence import SHIFTS, cross_fit_dependence
 from lampnet.config import Config, TrainingConfig
-from lampnet.data.known_labels import UNKNOWN, States
+from lampnet.data.known_labels import TRUE, UNKNOWN, States
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.data.splits import fold_numbers
 from lampnet.evaluation.calibration import Calibration
 from lampnet.evaluation.choose_rules import choose_decisions
@@ -83,12 +84,18 @@ def known_rows(
 
 
 def fit_conditional(
-    Y_nL: np.ndarray, logits_nL: np.ndarray, config: Config, graph: LabelGraph, control: Control
+    Y_nL: np.ndarray,
+    logits_nL: np.ndarray,
+    config: Config,
+    graph: LabelGraph,
+    control: Control,
+    hierarchy: LabelHierarchy | None = None,
 ) -> Conditional | None:
     """What the model predicts with where labels are known; None where there is nothing to learn it from.
 
     Y_nL       labels of labelled rows, NaN where unknown
     logits_nL  the model's out-of-fold logits of these rows
+    hierarchy  what is revealed of the rows to choose the decisions also says what is above and below it
     """
     n, L = Y_nL.shape
     if config.known.method == "none" or n < 2 * FOLDS or L < 2:
@@ -103,7 +110,7 @@ def fit_conditional(
     members: list[LabelStates] = []
     if config.known.method == "messages":
         members = _Members(data, config, graph, weight, control).trained()
-    few, many = (_held_out(data, regimes, weight, members, seed) for regimes in (FEW, MANY))
+    few, many = (_held_out(data, regimes, weight, members, seed, hierarchy) for regimes in (FEW, MANY))
     correction = _best_correction([few, many]) if members else 0.0
     if members:
         control.log(f"known labels: {correction:.0%} of the networks' correction counts")
@@ -111,9 +118,12 @@ def fit_conditional(
     for name, revealed in (("few", few), ("many", many)):
         if not (revealed.truth == 1).any():  # rows with one label each have none left to predict
             continue
-        proba = np.where(revealed.states == UNKNOWN, expit(revealed.said(correction)), 0.0)
+        unknown, proba = revealed.states == UNKNOWN, expit(revealed.said(correction))
+        if hierarchy is not None:
+            proba = hierarchy.lowered(np.where(unknown, proba, revealed.states == TRUE))
+        proba = np.where(unknown, proba, 0.0)
         decisions[name] = choose_decisions(revealed.truth, proba.astype(np.float32), seed=seed)
-    return Conditional(dependence.whole, weight, members if correction else [], correction, decisions)
+    return Conditional(dependence.whole, weight, members if correction else [], correction, decisions, hierarchy)
 
 
 def fit_shift_weight(data: LabelledLogits, seed: int) -> np.ndarray:
@@ -197,7 +207,12 @@ def known_training(config: Config, n_rows: int, seed: int) -> TrainingConfig:
 
 
 def _held_out(
-    data: LabelledLogits, regimes: tuple[Regime, ...], weight: np.ndarray, members: list[LabelStates], seed: int
+    data: LabelledLogits,
+    regimes: tuple[Regime, ...],
+    weight: np.ndarray,
+    members: list[LabelStates],
+    seed: int,
+    hierarchy: LabelHierarchy | None = None,
 ) -> HeldOut:
     """Rows that no candidate learned from, each under one of the regimes."""
     random = np.random.default_rng(seed + 1)
@@ -210,6 +225,8 @@ def _held_out(
         states, counts = reveal(data.Y_nL[own], regime, seed + 2)
         parts.append((own[counts], states[counts]))
     rows, states = (np.concatenate(same) for same in zip(*parts, strict=True))
+    if hierarchy is not None:
+        states = hierarchy.implied(states)
     shifted = np.empty(states.shape, dtype=np.float32)
     corrected = np.empty_like(shifted)
     with torch.inference_mode():

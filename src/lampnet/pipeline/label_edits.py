@@ -20,6 +20,7 @@ from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.stack import Stack
 from lampnet.base_learners.stacking_weights import StackingWeights
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.data.label_priors import label_priors
 from lampnet.data.names import half_a_character, unwritable
 from lampnet.encoders.base import EncodedRows
@@ -40,7 +41,8 @@ def rename_label(model: FittedModel, old: str, new: str) -> FittedModel:
     at = label_number(model, old)
     _check_new_name(new, [name for name in model.label_names if name != old])
     names = tuple(new if number == at else name for number, name in enumerate(model.label_names))
-    return _noted(replace(model, label_names=names), f"{old!r} renamed to {new!r}")
+    hierarchy = None if model.hierarchy is None else model.hierarchy.with_labels(names)
+    return _noted(_under(replace(model, label_names=names), hierarchy), f"{old!r} renamed to {new!r}")
 
 
 def drop_label(model: FittedModel, name: str) -> FittedModel:
@@ -148,17 +150,27 @@ def _edited(
         groups.append(tuple(sorted(column for part in parts for column in shown.groups[part])))
         priors.append(_any_prior(before, parts))
     numbers = np.array(priors, dtype=np.float32)
-    return replace(
+    hierarchy = None if model.hierarchy is None else model.hierarchy.edited(sources, names)
+    made = replace(
         model,
         label_names=names,
         shown=ShownLabels(tuple(groups), shown.priors_S, shown.trained),
         label_priors=numbers,
-        decisions=_decisions(model.decisions, sources, numbers),
+        decisions=_decisions(model.decisions.under(None), sources, numbers),
         conditional=None if model.conditional is None else _conditional(model.conditional, sources, numbers),
         promises=None,  # they hold for the labels that they were made about
         valid_truth=None,
         valid_proba=None,
     )
+    return _under(made, hierarchy)
+
+
+def _under(model: FittedModel, hierarchy: LabelHierarchy | None) -> FittedModel:
+    """The model with this hierarchy, in its decisions too."""
+    if hierarchy is None:
+        return model
+    conditional = None if model.conditional is None else replace(model.conditional, hierarchy=hierarchy)
+    return replace(model, hierarchy=hierarchy, decisions=model.decisions.under(hierarchy), conditional=conditional)
 
 
 def _any_prior(priors: np.ndarray, parts: tuple[int, ...]) -> float:

@@ -38,6 +38,7 @@ from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
 from lampnet.readers.files import plain_suffix
+from lampnet.readers.label_edges import HIERARCHY, hierarchy_graph, read_label_hierarchy
 from lampnet.readers.sources import Source, arranged, prior_graph
 from lampnet.readers.weight_column import read_label_weight
 from lampnet.runtime import distributed
@@ -57,6 +58,7 @@ FEATURES = {"embed": 0, "message-passing": 2}
 class Run:
     """What was asked for; `label_graph` and `label_weight` may also name a file.
 
+    label_hierarchy  the file of a label hierarchy
     start     the folder of a model to learn on from
     finished  whether the training has come to its end and its model is saved
     """
@@ -65,32 +67,31 @@ class Run:
     config: Config
     label_graph: str
     label_weight: str | None = None
+    label_hierarchy: str | None = None
     start: str | None = None
     finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        graph, weight, start = (
+        graph, weight, hierarchy, start = (
             str(Path(given).resolve()) if given is not None and Path(given).exists() else given
-            for given in (self.label_graph, self.label_weight, self.start)
+            for given in (self.label_graph, self.label_weight, self.label_hierarchy, self.start)
         )
         source = self.source.to_json() | {"root": self.source.root}
         asked = {"source": source, "config": self.config.to_json(), "label_graph": graph, "label_weight": weight}
-        asked |= {"start": start}
+        asked |= {"label_hierarchy": hierarchy, "start": start}
         return asked | {"finished": self.finished}
 
     @classmethod
     def from_json(cls, data: Any) -> Run:
         """Read what `to_json` wrote."""
         try:
-            source, graph, weight = Source.from_json(data["source"]), data["label_graph"], data.get("label_weight")
-            if not isinstance(graph, str) or "\0" in graph:
-                raise TypeError("the label graph is no name")
-            start = data.get("start")
-            for what, given in (("label weight", weight), ("start", start)):
-                if given is not None and (not isinstance(given, str) or "\0" in given):
-                    raise TypeError(f"the {what} is no name")
-            asked: dict[str, Any] = {"source": source, "config": Config.from_json(data["config"])}
-            asked |= {"label_graph": graph, "label_weight": weight, "start": start}
+            source = Source.from_json(data["source"])
+            named = {name: data.get(name) for name in ("label_weight", "label_hierarchy", "start")}
+            named["label_graph"] = data["label_graph"]
+            for name, given in named.items():
+                if (given is not None or name == "label_graph") and (not isinstance(given, str) or "\0" in given):
+                    raise TypeError(f"the {name.replace('_', ' ')} is no name")
+            asked: dict[str, Any] = {"source": source, "config": Config.from_json(data["config"])} | named
             return cls(**asked, finished=data.get("finished") is True)
         except (KeyError, TypeError, AttributeError) as fault:
             raise CheckpointError(f"{RUN} is damaged ({fault}); train again into another folder") from None
@@ -181,15 +182,20 @@ def _train_into(
         data, columns, start = new_rows(run.source, load_model(run.start), run.config, log)
     names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
     config, edges = run.config, None
+    hierarchy = None if run.label_hierarchy is None else read_label_hierarchy(run.label_hierarchy, names)
     if start is None:
-        kind, edges = prior_graph(run.label_graph, run.source, names)
+        if run.label_graph == HIERARCHY:
+            kind, edges = hierarchy_graph(hierarchy)
+        else:
+            kind, edges = prior_graph(run.label_graph, run.source, names)
         config = replace(run.config, label_graph=kind)
     label_weight = check_label_weight(read_label_weight(run.label_weight), names)
     if team.leads and not resumes:
         _begin(run, folder, kept)
     try:
         fit_run = replace(fit_run, folder=kept, resume=resumes)
-        model = fit(data, config, label_edges=edges, label_weight=label_weight, start=start, run=fit_run)
+        given: dict[str, Any] = {"label_edges": edges, "label_weight": label_weight, "hierarchy": hierarchy}
+        model = fit(data, config, **given, start=start, run=fit_run)
     except Stopped as stopped:
         if stopped.model is not None and team.leads:
             _save(stopped.model, run, columns, folder)

@@ -13,11 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.files import read_text, read_text_lines
 
 WITHOUT_EDGES = ("edgeless", "full", "cooccurrence")
 WITH_EDGES = ("tree", "given")
+#: the label graph of the label hierarchy
+HIERARCHY = "hierarchy"
 
 
 def label_graph_edges(
@@ -49,7 +52,7 @@ def label_graph_edges(
     if not path.is_file():
         known = did_you_mean(kind, (*WITHOUT_EDGES, *WITH_EDGES, "prior"))
         raise DataError(f"{kind!r} is neither a known label graph nor a file; {known}")
-    if ".taxonomy" in path.suffixes or ".hier" in path.suffixes:
+    if _is_tree(path):
         return "tree", read_tree_edges(path, label_names)
     if ".protein." in path.name and ".links." in path.name:
         info = sorted(path.parent.glob(f"{path.name.partition('.')[0]}.protein.info*"))
@@ -69,10 +72,47 @@ def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
 
     A first line that names no label (`source,target`) is taken for a header.
     """
+    return _edges(_named_pairs(Path(path), label_names)[1])
+
+
+def read_label_hierarchy(path: str | Path, label_names: Sequence[str]) -> LabelHierarchy:
+    """A hierarchy from a file: a label and its parent on each line, or a tree (see `read_taxonomy`).
+
+    A label with several parents has several lines. The header `parent,child` says that the parent comes first.
+    """
     path = Path(path)
+    if not path.is_file():
+        raise DataError(f"{path} is no file; give a file of the label hierarchy, a label and its parent on each line")
+    try:
+        if _is_tree(path):
+            return LabelHierarchy.checked(read_tree_edges(path, label_names).tolist(), label_names)
+        header, pairs = _named_pairs(path, label_names)
+        parent_first = [name.lower() for name in header] == ["parent", "child"]
+        return LabelHierarchy.checked({pair[::-1] if parent_first else pair for pair in pairs}, label_names)
+    except DataError as fault:
+        raise fault if str(path) in str(fault) else DataError(f"{path}: {fault}") from None
+
+
+def hierarchy_graph(hierarchy: LabelHierarchy | None) -> tuple[str, np.ndarray]:
+    """The kind and the edges of the label graph in which labels exchange messages with their parents and children."""
+    if hierarchy is None:
+        raise DataError(
+            f"the label graph {HIERARCHY!r} is that of a label hierarchy; give one (--label-hierarchy FILE)"
+        )
+    edges = np.array(hierarchy.edges, dtype=np.int64).reshape(-1, 2)
+    return "tree" if hierarchy.has_one_parent_each else "given", edges
+
+
+def _is_tree(path: Path) -> bool:
+    return ".taxonomy" in path.suffixes or ".hier" in path.suffixes
+
+
+def _named_pairs(path: Path, label_names: Sequence[str]) -> tuple[list[str], list[tuple[int, int]]]:
+    """The two names of the header, if there is one, and the label numbers of each line."""
     text = read_text(path)
     place = {name: number for number, name in enumerate(label_names)}
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+    header: list[str] = []
     pairs: list[tuple[int, int]] = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
@@ -83,6 +123,7 @@ def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
             if len(names) < 2:
                 raise FormatError(path, "an edge needs two label names", reader.line_num)
             if reader.line_num == 1 and not any(name in place for name in names):
+                header = names
                 continue
             for name in names:
                 if name not in place:
@@ -93,7 +134,7 @@ def read_edge_list(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
         raise FormatError(path, f"the line cannot be split into names ({error})", reader.line_num) from None
     if not pairs:
         raise FormatError(path, "the file holds no edge; expected two label names per line", 1)
-    return _edges(pairs)
+    return header, pairs
 
 
 def read_taxonomy(path: str | Path) -> dict[str, str]:

@@ -58,8 +58,12 @@ def read_states(model: FittedModel, data: Dataset, known: Sequence[Any] | None) 
 
 
 def states_or_nothing(model: FittedModel, states: States | None, n_rows: int) -> States:
-    """States (n, L), all unknown where nothing is known."""
-    return nothing_known(n_rows, len(model.label_names)) if states is None else states
+    """States (n, L), all unknown where nothing is known; those that the label hierarchy forbids are refused."""
+    if states is None:
+        return nothing_known(n_rows, len(model.label_names))
+    if model.hierarchy is not None:
+        model.hierarchy.check_known(states)
+    return states
 
 
 def _columns(rows: Sequence[dict[str, Any]]) -> Dataset:
