@@ -48,11 +48,15 @@ KnownColumn = Annotated[
 ]
 GroupColumn = Annotated[
     str | None,
-    typer.Option("--group-column", metavar="NAME", help="Tables: rows with the same value here stay together."),
+    typer.Option(
+        "--group-column", metavar="NAME", help="Tables and JSON lines: rows with the same value here stay together."
+    ),
 ]
 TimeColumn = Annotated[
     str | None,
-    typer.Option("--time-column", metavar="NAME", help="Tables: the time of a row; what is held out is later."),
+    typer.Option(
+        "--time-column", metavar="NAME", help="Tables and JSON lines: the time of a row; what is held out is later."
+    ),
 ]
 WeightColumn = Annotated[
     str | None,

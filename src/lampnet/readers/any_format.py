@@ -18,7 +18,7 @@ from lampnet.errors import DataError, FormatError, MissingExtra
 from lampnet.readers.arff import read_arff
 from lampnet.readers.dna import read_fasta_rows
 from lampnet.readers.files import plain_stem, plain_suffix, read_start, read_text_lines
-from lampnet.readers.jsonl import read_jsonl_lines
+from lampnet.readers.jsonl import fields_left_out, read_jsonl_lines
 from lampnet.readers.libsvm import lowest_index, read_libsvm
 from lampnet.readers.mat import read_mat
 from lampnet.readers.npz import read_npz
@@ -132,10 +132,13 @@ def _jsonl(
     first = next((line for line in lines if line.strip()), "")
     if not has_parts(first, options.columns, known, path):
         numbered, unlabelled = enumerate(lines, start=1), known is not None and known.unlabelled
-        bad = options.on_bad_row
-        weight = (options.columns or {}).get("weight")
-        how = {"labels": labels, "on_bad_row": bad, "unlabelled": unlabelled}
-        return read_jsonl_lines(path, numbered, **how, weight=weight), None
+        how = {"labels": labels, "on_bad_row": options.on_bad_row, "unlabelled": unlabelled}
+        data = read_jsonl_lines(path, numbered, **how, columns=options.columns)
+        left_out_here = fields_left_out(path, first, options.columns)
+        if left_out_here and options.notice is not None:
+            listed = ", ".join(repr(name[:40]) for name in left_out_here[:10])
+            options.notice(f"{path.name}: other fields are left out: {listed}")
+        return data, None
     how = {"columns": options.columns, "labels": labels, "known": known}
     data, roles = read_jsonl_table(path, enumerate(lines, start=1), **how, on_bad_row=options.on_bad_row)
     if options.notice is not None:

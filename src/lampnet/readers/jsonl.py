@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,12 @@ from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.files import LARGEST, plain_stem, read_text_lines
-from lampnet.readers.weight_column import row_weight
+from lampnet.readers.row_fields import RowFields
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
+#: fields that every row may have beside its input
+OWN_FIELDS = ("id", "labels", "known")
 #: Bytes of memory for what a row has beside its values: its id, its line, its places in lists.
 _PER_ROW = 300
 #: Bytes for every unknown label of a row, which is stored as NaN.
@@ -55,13 +57,13 @@ def read_jsonl_lines(
     on_bad_row: str = "error",
     first_row: int = 0,
     unlabelled: bool = False,
-    weight: str | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Rows from numbered lines of a JSONL file, so that a long file can be read in chunks.
 
     `labels`, where the names are known, fix the order of the labels; `unlabelled`: labels are not looked at.
-    `first_row` is the number of rows before these; rows without an "id" are called by their number. `weight` names
-    the field that says what a row counts.
+    `first_row` is the number of rows before these; rows without an "id" are called by their number. `columns` names
+    the fields of groups, times and weights; all other fields are left out.
     A row without "labels" has every label unknown (NaN); when no row has any, the labels are None.
     """
     path, budget = Path(path), MemoryBudget(path)
@@ -71,7 +73,7 @@ def read_jsonl_lines(
     ids: list[str] = []
     lines: list[int] = []
     known: list[Any] = []
-    weights: list[float] = []
+    fields = RowFields(path, columns)
     for number, line in numbered:
         if not line.strip():
             continue
@@ -87,7 +89,7 @@ def read_jsonl_lines(
             if "\\u" in line:  # only an escape can stand for half a character
                 _check_writable(path, here, value, names, name, number)
             known_here = known_of(path, record.get("known"), number)
-            counts = 1.0 if weight is None else row_weight(path, weight, record.get(weight), number)
+            beside = fields.read(record, number)
         except FormatError:
             if on_bad_row == "skip":
                 continue
@@ -99,7 +101,7 @@ def read_jsonl_lines(
         ids.append(str(first_row + len(ids)) if name is None else name)
         lines.append(number)
         known.append(known_here)
-        weights.append(counts)
+        fields.keep(beside)
     if field is None:
         raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
     rows, kind, feature_names = _rows(path, field, inputs, lines)
@@ -113,8 +115,21 @@ def read_jsonl_lines(
         feature_names=feature_names,
         ids=tuple(ids),
         known=tuple(known) if any(given is not None for given in known) else None,
-        weights=None if weight is None else tuple(weights),
+        **fields.of_rows(),
     )
+
+
+def fields_left_out(path: Path, line: str, columns: Mapping[str, Any] | None) -> list[str]:
+    """The fields of a row that are neither its input nor have another use.
+
+    >>> fields_left_out(Path("rows.jsonl"), '{"text": "a", "labels": [], "source": "x", "day": 3}', {"time": "day"})
+    ['source']
+    """
+    try:
+        record = record_of(path, line, 1)
+    except FormatError:
+        return []
+    return [name for name in record if name not in (*KINDS, *OWN_FIELDS, *RowFields(path, columns).names.values())]
 
 
 def parsed_size(line: str) -> int:

@@ -23,13 +23,11 @@ from lampnet.data.names import half_a_character, unwritable
 from lampnet.errors import FormatError
 from lampnet.readers.column_roles import ALIASES, INPUT_ROLES, ColumnRoles, roles_of
 from lampnet.readers.files import LARGEST, plain_stem
-from lampnet.readers.jsonl import KINDS, known_of, label_columns, label_list, parsed_size, record_of
+from lampnet.readers.jsonl import KINDS, OWN_FIELDS, known_of, label_columns, label_list, parsed_size, record_of
 from lampnet.readers.raw_table import RawTable, TextColumn, number_name
 from lampnet.readers.tables import table_dataset
 from lampnet.readers.trained_columns import KnownColumns
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
-
-_OWN = ("id", "labels", "known")
 
 
 def has_parts(line: str, given: Mapping[str, Any] | None, known: KnownColumns | None, path: Path = Path("row")) -> bool:
@@ -46,7 +44,7 @@ def has_parts(line: str, given: Mapping[str, Any] | None, known: KnownColumns | 
         return len(set(names)) > 1 and any(role in known.roles for role in INPUT_ROLES)
     MemoryBudget(path).check(parsed_size(line), 1)
     try:
-        fields = [name for name in record_of(path, line, 1) if name not in _OWN]
+        fields = [name for name in record_of(path, line, 1) if name not in OWN_FIELDS]
     except FormatError:
         return False
     plain = [name for name in fields if name in KINDS]
@@ -90,7 +88,7 @@ def read_jsonl_table(
         lines.append(number)
     if not records:
         raise FormatError(path, "the file has no rows; expected one JSON object per line", 1)
-    names = tuple(name for name in dict.fromkeys(key for record in records for key in record) if name not in _OWN)
+    names = tuple(name for name in dict.fromkeys(key for record in records for key in record) if name not in OWN_FIELDS)
     for name in () if roles is None else (*roles.inputs, *roles.labels):  # a few rows need not have every field
         names = names if name in names else (*names, name)
     budget.check(STRING * len(names) * len(records))

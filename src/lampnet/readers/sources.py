@@ -131,7 +131,7 @@ def arranged(opened: Splits | Dataset, source: Source) -> Splits:
         value if role in asked else None for role, value in (("group", train.groups), ("time", train.times))
     )
     if (groups if "group" in asked else times) is None:
-        raise DataError(f"{source.data}: only tables (CSV, TSV, Parquet, Arrow) have columns of groups or times")
+        raise DataError(f"{source.data}: only tables (CSV, TSV, Parquet, Arrow) and JSON lines have groups or times")
     made = arranged_rows(train, groups, times)
     return replace(splits, train=made.train, arranged=made.arranged)
 
