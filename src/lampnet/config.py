@@ -18,10 +18,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from lampnet.errors import ConfigError, did_you_mean
 
-BASE_LEARNERS = ("linear", "knn", "forest")
+BASE_LEARNERS = ("linear", "knn", "forest", "boosted")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
-BASE_LEARNERS_BY_KIND = dict.fromkeys(("vector", "columns", "molecule", "image", "wordset", "parts"), BASE_LEARNERS)
+FOREST_KINDS = ("vector", "columns", "molecule", "image", "wordset", "parts")
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
+# Boosted trees help on dense numbers. They are tried where that is quick, and kept where the stack is better with them.
+BOOSTED_KINDS = ("vector", "columns")
+BOOSTED_ROWS = (200, 5_000)
+BOOSTED_ENTRIES = 1_000_000  # rows x (columns + labels)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +100,8 @@ class ModelConfig:
     #: chance that a whole input node is dropped in training (never a row's last one); DNA and pretrained
     #: encoders need all their nodes and drop none
     node_dropout: float = 0.3
-    #: base learners whose logits the label nodes start from: any of linear, knn, forest;
+    #: base learners whose logits the label nodes start from: any of linear, knn, forest, boosted (which
+    #: stays only where the others are better with it);
     #: "auto" takes those that suit the input kind
     base_learners: tuple[str, ...] = ("linear",)
     #: only this many of the most promising labels of a row exchange messages; 0 means all of them,
@@ -256,16 +261,18 @@ class Config:
             whole[section] = dataclasses.replace(getattr(self, section), **own)
         return dataclasses.replace(self, **whole)
 
-    def resolved(self, kind: str, n_rows: int, n_labels: int) -> Config:
+    def resolved(self, kind: str, n_rows: int, n_labels: int, n_columns: int | None = None) -> Config:
         """A copy in which nothing is left open: what depends on the data is decided.
+
+        n_columns  of dense rows; None where it is not known
 
         >>> Config.preset("fast").resolved("text", 5_000, 90).model.base_learners
         ('linear', 'knn')
         """
         model, training = self.model, self.training
         if model.base_learners == ("auto",):
-            suited = BASE_LEARNERS_BY_KIND.get(kind, BASE_LEARNERS[:2])
-            model = dataclasses.replace(model, base_learners=suited if n_rows <= FOREST_ROWS else BASE_LEARNERS[:2])
+            suited = base_learners_for(kind, n_rows, n_labels, None if self.preset_name == "quick" else n_columns)
+            model = dataclasses.replace(model, base_learners=suited)
         if model.shortlist < 0:
             few, most = (64, 48) if model.base_learners else (300, 150)
             model = dataclasses.replace(model, shortlist=most if n_labels > few else 0)
@@ -296,6 +303,23 @@ class Config:
             else:
                 changes[key] = value
         return cls().updated(changes)
+
+
+def base_learners_for(kind: str, n_rows: int, n_labels: int, n_columns: int | None) -> tuple[str, ...]:
+    """The base learners that suit the input and are quick enough; without `n_columns` no boosted trees.
+
+    >>> base_learners_for("columns", 2_000, 6, 300)
+    ('linear', 'knn', 'forest', 'boosted')
+    >>> base_learners_for("text", 2_000, 6, None)
+    ('linear', 'knn')
+    """
+    suited = ["linear", "knn"]
+    if kind in FOREST_KINDS and n_rows <= FOREST_ROWS:
+        suited.append("forest")
+    fewest, most = BOOSTED_ROWS
+    if kind in BOOSTED_KINDS and n_columns is not None and fewest <= n_rows <= most:
+        suited += ["boosted"] if n_rows * (n_columns + n_labels) <= BOOSTED_ENTRIES else []
+    return tuple(suited)
 
 
 def folds_for(n_rows: int) -> int:

@@ -80,7 +80,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         d, K and T of the paper.
     dropout, node_dropout : float, optional
     base_learners : str or list, optional
-        Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest"; or "none".
+        Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest", "boosted";
+        or "none".
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional

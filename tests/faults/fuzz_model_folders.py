@@ -43,7 +43,7 @@ SMALL = {"model.width": 8, "model.heads": 2, "training.epochs": 1, "training.thr
 LEARNERS = {
     "text": "linear,knn",
     "wordset": "linear,forest",
-    "vector": "linear,knn,forest",
+    "vector": "linear,knn,forest,boosted",
     "columns": "forest",
     "dna": "none",
     "image": "linear",

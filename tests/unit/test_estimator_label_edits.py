@@ -28,7 +28,7 @@ def sets(Y: np.ndarray) -> list[list[str]]:
 
 
 def quick(**changes: Any) -> LaMPClassifier:
-    return LaMPClassifier(preset="quick", n_jobs=1, base_learners=["linear", "knn", "forest"], **changes)
+    return LaMPClassifier(preset="quick", n_jobs=1, base_learners=["linear", "knn", "forest", "boosted"], **changes)
 
 
 def networked(**changes: Any) -> LaMPClassifier:
@@ -47,7 +47,10 @@ EXAMPLES = rows(40, 5)
 @pytest.fixture(scope="module", params=[quick, networked, shortlisted])
 def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     X, Y = rows(80, 0)
-    return request.param().fit(X, sets(Y)).save(tmp_path_factory.mktemp("model") / "m")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("lampnet.base_learners.boosted.ROUNDS", 12)
+        patch.setattr("lampnet.pipeline.plan.ON_TRIAL", ())  # so few rows would leave boosted trees out
+        return request.param().fit(X, sets(Y)).save(tmp_path_factory.mktemp("model") / "m")
 
 
 def edited_and_kept(saved: Path, tmp_path: Path, edit: Callable[[LaMPClassifier], Any]) -> LaMPClassifier:

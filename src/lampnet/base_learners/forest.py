@@ -15,9 +15,22 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
-from lampnet.base_learners.feature_terms import FeatureTerms, through
+from lampnet.base_learners.feature_terms import FeatureTerms
+from lampnet.base_learners.grown_trees import (
+    GrownTree,
+    drawn,
+    grow,
+    highest_variance,
+    joined,
+    no_trees,
+    restored_trees,
+    seen,
+    small,
+    stored_trees,
+    whole_numbers,
+)
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
-from lampnet.base_learners.trees import Trees
+from lampnet.base_learners.tree_terms import SplitMeans
 from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import parts_of
 from lampnet.data.weights import Weights, rows_of
@@ -27,10 +40,8 @@ TREES = 200
 MANY_ROWS = 5_000
 TREES_FOR_MANY_ROWS = 100
 FEWEST_TREES = 24  # grown whatever the time budget; they say how long a tree takes
-LABEL_PROJECTIONS = 16
 MIN_ROWS_PER_LEAF = 3
 FEATURES_PER_SPLIT = 100
-MAX_FEATURES = 4_000  # trees see the features of the highest variance
 _BLOCK = 1024
 
 
@@ -55,7 +66,7 @@ class ForestLearner:
 
     def _forget(self) -> None:
         """No tree; the rows of each leaf stand one leaf after the other."""
-        self.trees = Trees(np.zeros(0, int), np.zeros(0, bool), np.zeros(0, np.int32), np.zeros(0, np.float32))
+        self.trees = no_trees()
         self.leaf_sizes, self.members = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
 
     def fit(
@@ -92,13 +103,13 @@ class ForestLearner:
         targets = (Y - new_prior) / np.sqrt(new_prior * (1 - new_prior) + 1e-3)
         if weights is not None:
             targets *= np.sqrt(weights.label_L)
-        subsets, seen = _row_subsets(fold_n), _seen(X, self.columns)
+        subsets, shown = _row_subsets(fold_n), seen(X, self.columns)
         # Another seed than that of the trees before; a row has as many trees as before, so all rows count the same.
-        grower = _Grower(seen, targets, seed + len(self.trees), subsets, rows_of(weights))
+        grower = _Grower(shown, targets, seed + len(self.trees), subsets, rows_of(weights))
         most = TREES if n <= MANY_ROWS else TREES_FOR_MANY_ROWS
         wanted = min(most, max(FEWEST_TREES, round(len(self.trees) * n / max(1, old))))
         grown = side_by_side(grower.tree, range(-(-wanted // len(subsets)) * len(subsets)), lambda share: None)
-        before, first_leaf = self.trees.leaves(seen), self.trees.n_leaves
+        before, first_leaf = self.trees.leaves(shown), self.trees.n_leaves
         leaf_nT = np.hstack([before, self._add(grown, first_leaf, old)])
         # The rows before say nothing of labels that are new.
         unknown = sparse.csr_matrix(np.tile(self.prior[known:], (old, 1)))
@@ -122,14 +133,9 @@ class ForestLearner:
         dense = self.Y.toarray()
         self.Y = sparse.csr_matrix(np.column_stack([dense[:, list(group)].max(axis=1) for group in groups]))
 
-    def _add(self, grown: list[_Grown], first_leaf: int, first_row: int) -> np.ndarray:
+    def _add(self, grown: list[GrownTree], first_leaf: int, first_row: int) -> np.ndarray:
         """Put trees behind those that are there; return every row's leaves in them, (n, T)."""
-        self.trees = Trees(
-            np.concatenate([self.trees.nodes, [len(tree.is_leaf) for tree in grown]]),
-            np.concatenate([self.trees.is_leaf, *(tree.is_leaf for tree in grown)]),
-            np.concatenate([self.trees.feature, *(tree.feature for tree in grown)]),
-            np.concatenate([self.trees.threshold, *(tree.threshold for tree in grown)]),
-        )
+        self.trees = joined(self.trees, grown)
         before = first_leaf + np.cumsum([0, *(tree.is_leaf.sum() for tree in grown)])[:-1]
         leaf_nT = np.stack([tree.leaf_n for tree in grown], axis=1) + before.astype(np.int32)
         row = np.concatenate([tree.rows for tree in grown])
@@ -163,11 +169,11 @@ class ForestLearner:
         prior = label_priors(Y_nL, np.float64, rows_of(weights))
         # An unknown label counts as its prior, so it moves a leaf's share neither up nor down.
         Y = np.where(np.isnan(Y_nL), prior, Y_nL).astype(np.float32)
-        self.columns, self.prior = _highest_variance(X), prior.astype(np.float32)
+        self.columns, self.prior = highest_variance(X), prior.astype(np.float32)
         targets = (Y - prior) / np.sqrt(prior * (1 - prior) + 1e-3)
         if weights is not None:  # a split counts squares
             targets *= np.sqrt(weights.label_L)
-        grower = _Grower(_seen(X, self.columns), targets, seed, subsets, rows_of(weights))
+        grower = _Grower(seen(X, self.columns), targets, seed, subsets, rows_of(weights))
         wanted = TREES if len(Y) <= MANY_ROWS else TREES_FOR_MANY_ROWS
         few, n_trees = (-(-count // len(subsets)) * len(subsets) for count in (min(FEWEST_TREES, wanted), wanted))
         progress, began = context.progress, context.clock()
@@ -194,37 +200,18 @@ class ForestLearner:
         return leaf_nT, in_bag_nT
 
     def logits(self, X: Features) -> np.ndarray:
-        return self._logits(self.trees.leaves(_seen(X, self.columns)), None)
+        return self._logits(self.trees.leaves(seen(X, self.columns)), None)
 
     def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
         """What each split on a row's ways changes about the label's share is added to the feature it splits on.
 
-        A sum starts from the mean share of the trees' rows. This is the attribution of treeinterpreter (Saabas).
+        A sum starts from the mean share of the trees' rows.
         """
-        n, n_trees, prior = len(rows_n), len(self.trees), self.prior[labels_K].astype(np.float64)
-        paths = self.trees.paths(self.trees.leaves(_seen(X[rows_n], self.columns)))
-        pair_P = paths.row * np.int64(X.shape[1]) + self.columns[paths.feature]
-        pairs, pair_of_P = np.unique(pair_P, return_inverse=True)
-        values_EK, start_K = np.zeros((len(pairs), len(prior))), np.zeros(len(prior))
-        sizes = np.concatenate([[0], np.cumsum(self.leaf_sizes)])
+        n_trees, prior = len(self.trees), self.prior[labels_K].astype(np.float64)
         shares = self.leaf_shares()[:, labels_K]
-        for k in range(len(prior)):
-            column = shares[:, k].toarray().ravel() if sparse.issparse(shares) else shares[:, k]
-            sums = np.concatenate([[0.0], np.cumsum(column.astype(np.float64) * self.leaf_sizes)])
-
-            def share(leaves: np.ndarray, sums: np.ndarray = sums) -> np.ndarray:
-                return np.asarray((sums[leaves[1]] - sums[leaves[0]]) / (sizes[leaves[1]] - sizes[leaves[0]]))
-
-            change_P = share(paths.lower) - share(paths.upper)
-            values_EK[:, k] = np.bincount(pair_of_P, change_P, len(pairs)) / (n_trees + 1.0)
-            start_K[k] = (share(paths.roots).sum() + prior[k]) / (n_trees + 1.0)
-        row_E, column_E = pairs // X.shape[1], pairs % X.shape[1]
-        end_nK = np.tile(start_K, (n, 1))
-        np.add.at(end_nK, row_E, values_EK)
-        slope_nK = through(_bounded_logit, np.broadcast_to(start_K, end_nK.shape), end_nK)
-        offsets = np.searchsorted(row_E, np.arange(n + 1))
-        start_nK = np.broadcast_to(_bounded_logit(start_K), end_nK.shape)
-        return FeatureTerms(start_nK, offsets, column_E, values_EK * slope_nK[row_E])
+        means = SplitMeans.of(self.trees, seen(X[rows_n], self.columns), shares, self.leaf_sizes)
+        start_K = (means.roots_K + prior) / (n_trees + 1.0)
+        return means.terms(start_K, 1 / (n_trees + 1.0), self.columns, _bounded_logit)
 
     def _logits(self, leaf_nT: np.ndarray, use_nT: np.ndarray | None, progress: OnProgress = no_progress) -> np.ndarray:
         """Each row is predicted by the trees that `use_nT` selects for it, None for all."""
@@ -256,23 +243,19 @@ class ForestLearner:
     def arrays(self) -> dict[str, np.ndarray]:
         binary = bool((self.Y.data == 1).all())
         return {
-            "nodes": _small(self.trees.nodes),
-            "is_leaf": np.packbits(self.trees.is_leaf),
-            "feature": _small(self.trees.feature),
-            "threshold": self.trees.threshold,
-            "columns": _small(self.columns),
+            **stored_trees(self.trees),
+            "columns": small(self.columns),
             "prior": self.prior,
-            "leaf_sizes": _small(self.leaf_sizes),
-            "members": _small(self.members),
-            "Y.indices": _small(self.Y.indices),
-            "Y.sizes": _small(np.diff(self.Y.indptr)),
+            "leaf_sizes": small(self.leaf_sizes),
+            "members": small(self.members),
+            "Y.indices": small(self.Y.indices),
+            "Y.sizes": small(np.diff(self.Y.indptr)),
             "Y.data": np.ones(0, dtype=np.float32) if binary else self.Y.data,
         }
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        wide = {name: _whole_numbers(name, arrays[name]) for name in _INTEGERS}
-        is_leaf = np.unpackbits(arrays["is_leaf"])[: max(0, int(wide["nodes"].sum()))].astype(bool)
-        self.trees = Trees(wide["nodes"], is_leaf, wide["feature"].astype(np.int32), arrays["threshold"])
+        wide = {name: whole_numbers(f"forest.{name}", arrays[name]) for name in _INTEGERS}
+        self.trees = restored_trees("forest", arrays)
         self.columns, self.prior = wide["columns"], arrays["prior"]
         self.leaf_sizes, self.members = wide["leaf_sizes"], wide["members"]
         data, sizes = arrays["Y.data"], wide["Y.sizes"]
@@ -286,25 +269,7 @@ def _bounded_logit(share: np.ndarray) -> np.ndarray:
     return np.asarray(logit(np.clip(share, 1e-4, 1 - 1e-4)))
 
 
-_INTEGERS = ("nodes", "feature", "columns", "leaf_sizes", "members", "Y.indices", "Y.sizes")
-
-
-def _whole_numbers(name: str, array: np.ndarray) -> np.ndarray:
-    if array.ndim != 1 or array.dtype.kind != "i":
-        raise ValueError(f"forest.{name} is not a list of integers")
-    return array.astype(np.int64)
-
-
-class _Grown:
-    """One tree: its nodes in preorder, the rows it was grown on, and the leaf of every row."""
-
-    def __init__(self, tree: Any, rows: np.ndarray, node_n: np.ndarray) -> None:
-        inner = tree.children_left >= 0
-        assert (tree.children_left[inner] == np.flatnonzero(inner) + 1).all(), "scikit-learn grows trees depth first"
-        self.is_leaf, self.rows = ~inner, rows
-        self.feature = tree.feature[inner].astype(np.int32)
-        self.threshold = _round_down(tree.threshold[inner])
-        self.leaf_n = (np.cumsum(self.is_leaf) - 1)[node_n].astype(np.int32)
+_INTEGERS = ("columns", "leaf_sizes", "members", "Y.indices", "Y.sizes")
 
 
 class _Grower:
@@ -324,26 +289,11 @@ class _Grower:
         self.new_tree = ExtraTreeRegressor
         self.X, self.targets_nL, self.seed, self.subsets, self.row_n = X, targets_nL, seed, subsets, row_n
 
-    def tree(self, number: int, pulse: Pulse) -> _Grown:
+    def tree(self, number: int, pulse: Pulse) -> GrownTree:
         random, rows = np.random.default_rng([self.seed, number]), self.subsets[number % len(self.subsets)]
-        n, n_labels = self.targets_nL.shape
-        rows = np.sort(random.permutation(rows)[: max(1, (n + 1) // 2)])
-        if self.row_n is not None:
-            # Not sample weights of scikit-learn, whose checks would touch the warning filters of all threads.
-            times = np.floor(self.row_n[rows] + random.random(len(rows))).astype(np.int64)
-            rows = np.repeat(rows, times) if times.any() else rows[[int(self.row_n[rows].argmax())]]
-        targets = self.targets_nL[rows]
-        if n_labels > LABEL_PROJECTIONS:
-            targets = targets @ random.normal(scale=LABEL_PROJECTIONS**-0.5, size=(n_labels, LABEL_PROJECTIONS))
-        tree = self.new_tree(
-            min_samples_leaf=MIN_ROWS_PER_LEAF,
-            max_features=_features_per_split(self.X.shape[1]),
-            random_state=int(random.integers(2**31)),
-        )
-        X = sparse.csc_matrix(self.X[rows]) if sparse.issparse(self.X) else self.X[rows]
-        # Unchecked input: scikit-learn's checks would touch the warning filters of all threads.
-        tree.fit(X, np.ascontiguousarray(targets, dtype=np.float64), check_input=False)
-        return _Grown(tree.tree_, rows, tree.tree_.apply(self.X))
+        rows = drawn(rows, (len(self.targets_nL) + 1) // 2, self.row_n, random)
+        tree = self.new_tree(min_samples_leaf=MIN_ROWS_PER_LEAF, max_features=_features_per_split(self.X.shape[1]))
+        return grow(tree, self.X, self.targets_nL[rows], rows, random)
 
 
 def _row_subsets(fold_n: np.ndarray) -> list[np.ndarray]:
@@ -364,53 +314,3 @@ def _features_per_split(n_features: int) -> int:
     (15, 100, 200)
     """
     return max(int(n_features**0.5), min(-(-n_features // 5), FEATURES_PER_SPLIT), 1)
-
-
-def _highest_variance(X: Features) -> np.ndarray:
-    """Indices of the features that trees see, int64, ascending: all of them, unless there are too many.
-
-    >>> _highest_variance(sparse.csr_matrix(np.eye(3))).tolist()
-    [0, 1, 2]
-    """
-    n, n_features = X.shape
-    if n_features <= MAX_FEATURES:
-        return np.arange(n_features)
-    squares = X.multiply(X) if sparse.issparse(X) else X * X
-    variance = np.asarray(squares.sum(axis=0)).ravel() / n - (np.asarray(X.sum(axis=0)).ravel() / n) ** 2
-    return np.asarray(np.sort(np.argsort(-variance, kind="stable")[:MAX_FEATURES]))
-
-
-def _seen(X: Features, columns: np.ndarray) -> Any:
-    """What the trees see of the features: float32 (n, F), CSR or dense."""
-    X = X if len(columns) == X.shape[1] else X[:, columns]
-    if not sparse.issparse(X):
-        return np.ascontiguousarray(X, dtype=np.float32)
-    return _plain_csr(X)
-
-
-def _plain_csr(X: Any) -> sparse.csr_matrix:
-    """CSR with float32 values and 32-bit indices in order, as scikit-learn's trees want it."""
-    X = sparse.csr_matrix(X, dtype=np.float32)
-    X.sort_indices()
-    X.indices, X.indptr = X.indices.astype(np.int32, copy=False), X.indptr.astype(np.int32, copy=False)
-    return X
-
-
-def _round_down(threshold: np.ndarray) -> np.ndarray:
-    """The largest float32 numbers that are not above: float32 features then compare as with the float64 threshold.
-
-    >>> bool(_round_down(np.array([0.1]))[0] <= 0.1)
-    True
-    """
-    rounded = threshold.astype(np.float32)
-    return np.where(rounded > threshold, np.nextafter(rounded, np.float32(-np.inf)), rounded)
-
-
-def _small(numbers: np.ndarray) -> np.ndarray:
-    """The same whole numbers in the fewest bytes.
-
-    >>> _small(np.array([7, 40_000])).dtype
-    dtype('int32')
-    """
-    top = int(numbers.max(initial=0))
-    return numbers.astype(next(kind for kind in (np.int8, np.int16, np.int32, np.int64) if top <= np.iinfo(kind).max))

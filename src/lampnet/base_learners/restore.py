@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
@@ -59,6 +60,8 @@ def _check(learner: BaseLearner, n_labels: int) -> None:
             _require(bool((learner.row_weight > 0).all()), "knn.row_weight must be positive")
     elif isinstance(learner, ForestLearner):
         _check_forest(learner, n_labels)
+    elif isinstance(learner, BoostedLearner):
+        _check_boosted(learner, n_labels)
 
 
 def _check_forest(forest: ForestLearner, n_labels: int) -> None:
@@ -74,6 +77,18 @@ def _check_forest(forest: ForestLearner, n_labels: int) -> None:
     exist = members.min(initial=0) >= 0 and members.max(initial=0) < forest.Y.shape[0]
     _require(exist, "forest: a leaf holds a row that does not exist")
     _require(forest.columns.min(initial=0) >= 0, "forest: a column that does not exist")
+
+
+def _check_boosted(boosted: BoostedLearner, n_labels: int) -> None:
+    """A walk down any tree must end, in a leaf that has a step for each label."""
+    fault = boosted.trees.fault(len(boosted.columns))
+    _require(not fault, f"boosted: {fault}")
+    _require_floats("boosted.threshold", boosted.trees.threshold, (None,))
+    _require_floats("boosted.start", boosted.start_L, (n_labels,))
+    _require_floats("boosted.steps", boosted.steps_NL, (boosted.trees.n_leaves, n_labels))
+    sizes = boosted.leaf_sizes
+    _require(len(sizes) == boosted.trees.n_leaves and (sizes > 0).all(), "boosted: not every leaf has rows")
+    _require(boosted.columns.min(initial=0) >= 0, "boosted: a column that does not exist")
 
 
 def _require_floats(name: str, array: Any, shape: tuple[int | None, ...]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logit
 
+from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
@@ -40,7 +41,12 @@ class FittedLearner:
 
 
 OnFitted = Callable[[str, BaseLearner, np.ndarray], None]
-LEARNERS: dict[str, Callable[[], BaseLearner]] = {"linear": LinearLearner, "knn": KNNLearner, "forest": ForestLearner}
+LEARNERS: dict[str, Callable[[], BaseLearner]] = {
+    "linear": LinearLearner,
+    "knn": KNNLearner,
+    "forest": ForestLearner,
+    "boosted": BoostedLearner,
+}
 
 
 class Stack:
@@ -96,6 +102,16 @@ class Stack:
         logits = np.stack(columns, axis=-1)
         self.set_scale(logits)
         return self.scaled(logits)
+
+    def without(self, name: str) -> Stack:
+        """The other learners, as they are; their weights are all the same again."""
+        fewer = Stack([])
+        kept = [number for number, own in enumerate(self.names) if own != name]
+        fewer.names = tuple(self.names[number] for number in kept)
+        fewer.learners = [self.learners[number] for number in kept]
+        fewer.centre, fewer.spread = self.centre[:, kept], self.spread[kept]
+        fewer.weights = StackingWeights.equal(len(self.centre), len(kept))
+        return fewer
 
     def set_scale(self, logits_nLK: np.ndarray) -> None:
         """Take centre and spread from out-of-fold logits; all learners weigh the same until weights are fitted."""

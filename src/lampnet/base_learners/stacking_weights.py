@@ -274,9 +274,17 @@ def _softplus(z: np.ndarray) -> np.ndarray:
     return np.asarray(torch.nn.functional.softplus(torch.from_numpy(z)).numpy())
 
 
+def entry_losses(logits_nL: np.ndarray, Y_nL: np.ndarray, weights: Weights | None = None) -> np.ndarray:
+    """The log-loss of each entry, times what it counts: nothing where it is unknown."""
+    return _entry_losses(logits_nL, Y_nL, _counts(Y_nL, weights))
+
+
+def _entry_losses(z: np.ndarray, y: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    return np.asarray((_softplus(z) - np.nan_to_num(y) * z) * counts)
+
+
 def _log_loss(z: np.ndarray, y: np.ndarray, counts: np.ndarray) -> float:
-    y = np.nan_to_num(y)
-    return float(((_softplus(z) - y * z) * counts).sum(dtype=np.float64))
+    return float(_entry_losses(z, y, counts).sum(dtype=np.float64))
 
 
 def _sample(n: int, L: int, entries: int) -> np.ndarray:

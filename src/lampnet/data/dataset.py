@@ -110,6 +110,12 @@ class Dataset:
         shape = getattr(self.rows, "shape", None)  # sparse matrices refuse len()
         return int(shape[0]) if shape else len(self.rows)
 
+    @property
+    def n_columns(self) -> int | None:
+        """How many numbers a row of a table or a matrix has; None for other rows."""
+        shape: tuple[int, ...] = getattr(self.rows.values if isinstance(self.rows, Table) else self.rows, "shape", ())
+        return int(shape[1]) if len(shape) == 2 else None
+
     def take(self, index: np.ndarray) -> Dataset:
         """The rows with these numbers, in this order."""
         index = np.asarray(index)

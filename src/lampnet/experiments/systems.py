@@ -76,7 +76,7 @@ _ALL = (
     *(System(form, title, "fast", form_settings(form) | {"training.folds": 1}) for form, title in FORMS.items()),
     System("lamp-paper-preset", "LaMP, the paper's settings", "paper"),
     System("lamp-paper-form", "LaMP without base learners", "fast", {"model.base_learners": ()}),
-    System("stack", "the stack of lampnet's base learners", "quick"),
+    System("stack", "the stack of lampnet's base learners", "fast", {"model.network": False}),
     System("lamp", "LaMP (lampnet's default)", "fast"),
 )
 

@@ -41,7 +41,14 @@ OBJECTIVES = ("mean_f1", *METRICS, "roc_auc_macro", "average_precision_macro")
 
 _WIDTHS = (64, 128, 192, 256)
 _GRAPHS = ("full", "edgeless", "cooccurrence")
-_BASE_LEARNERS = ("none", *BASE_LEARNERS, "linear,knn", "linear,forest", "linear,knn,forest")
+_BASE_LEARNERS = (
+    "none",
+    *BASE_LEARNERS,
+    "linear,knn",
+    "linear,forest",
+    "linear,knn,forest",
+    "linear,knn,forest,boosted",
+)
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.base_learners.boosted import MAX_ABS_LOGIT as BOOSTED_MAX_ABS_LOGIT
+from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import NEIGHBOURS, SIMILARITY_POWER, KNNLearner
 from lampnet.base_learners.linear import MAX_ABS_LOGIT, LinearLearner
 from lampnet.base_learners.protocol import BaseLearner
 from lampnet.base_learners.stack import Stack
+from lampnet.base_learners.trees import Trees
 from lampnet.errors import ConfigError
 from lampnet.export.graph import ML, Graph, Value
 from lampnet.export.network import BaseLogits
@@ -43,6 +46,8 @@ def _learner(graph: Graph, learner: BaseLearner, X: Value) -> Value:
         return _nearest_rows(graph, learner, X)
     if isinstance(learner, ForestLearner):
         return _forest(graph, learner, X)
+    if isinstance(learner, BoostedLearner):
+        return _boosted(graph, learner, X)
     raise ConfigError(f"the base learner {type(learner).__name__} cannot be exported; train without it")
 
 
@@ -96,13 +101,18 @@ def _padded(rows: sparse.csr_matrix) -> tuple[np.ndarray, np.ndarray]:
 
 def _forest(graph: Graph, forest: ForestLearner, X: Value) -> Value:
     seen = X.taken(forest.columns.astype(np.int64), axis=1)
-    total_BL = graph.op("TreeEnsembleRegressor", seen, domain=ML, **_tree_tables(forest))
+    total_BL = graph.op("TreeEnsembleRegressor", seen, domain=ML, **_tree_tables(forest.trees, forest.leaf_shares()))
     return _bounded_logit(graph, (total_BL + forest.prior) / float(len(forest.trees) + 1))
 
 
-def _tree_tables(forest: ForestLearner) -> dict[str, Any]:
-    """The trees as ai.onnx.ml wants them; a leaf's targets are the label shares of its rows."""
-    trees = forest.trees
+def _boosted(graph: Graph, boosted: BoostedLearner, X: Value) -> Value:
+    shown = X.taken(boosted.columns.astype(np.int64), axis=1)
+    total_BL = graph.op("TreeEnsembleRegressor", shown, domain=ML, **_tree_tables(boosted.trees, boosted.steps_NL))
+    return graph.op("Clip", total_BL + boosted.start_L, -BOOSTED_MAX_ABS_LOGIT, BOOSTED_MAX_ABS_LOGIT)
+
+
+def _tree_tables(trees: Trees, leaf_values: Any) -> dict[str, Any]:
+    """The trees as ai.onnx.ml wants them; a leaf's targets are its values (leaves, L), dense or sparse."""
     tree = np.repeat(np.arange(len(trees)), trees.nodes)
     node = np.arange(len(tree)) - np.repeat(np.cumsum(trees.nodes) - trees.nodes, trees.nodes)
     right = trees.right_children()
@@ -110,11 +120,11 @@ def _tree_tables(forest: ForestLearner) -> dict[str, Any]:
     feature, threshold = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.float32)
     inner = ~trees.is_leaf
     feature[inner], threshold[inner] = trees.feature, trees.threshold
-    shares = sparse.csr_matrix(forest.leaf_shares())
+    values = sparse.csr_matrix(leaf_values)
     leaves = np.flatnonzero(trees.is_leaf)
-    leaf = np.repeat(leaves, np.diff(shares.indptr))
+    leaf = np.repeat(leaves, np.diff(values.indptr))
     return {
-        "n_targets": len(forest.prior),
+        "n_targets": values.shape[1],
         "nodes_treeids": tree.tolist(),
         "nodes_nodeids": node.tolist(),
         "nodes_featureids": feature.tolist(),
@@ -125,8 +135,8 @@ def _tree_tables(forest: ForestLearner) -> dict[str, Any]:
         "nodes_missing_value_tracks_true": np.zeros(len(tree), np.int64).tolist(),
         "target_treeids": tree[leaf].tolist(),
         "target_nodeids": node[leaf].tolist(),
-        "target_ids": shares.indices.tolist(),
-        "target_weights": shares.data.astype(np.float32).tolist(),
+        "target_ids": values.indices.tolist(),
+        "target_weights": values.data.astype(np.float32).tolist(),
     }
 
 

@@ -8,6 +8,7 @@ linear              starts from its weights and is pulled towards them; how far 
                     chosen on the new rows, out-of-fold, and not at all is one of the choices
 neighbours          its stored rows stay, the new ones join them
 forest              its trees stay, trees that are grown on the new rows join them
+boosted trees       stay, and new trees correct what they say of the new rows; how many is chosen on these, out-of-fold
 stacking weights    those it had or those fitted on the new rows, whichever have the lower log-loss there
 network             its weights and label vectors are where training on the new rows starts
 calibration, rules  chosen on the new rows, unless they are few

@@ -138,7 +138,7 @@ def resolve(splits: Splits, config: Config) -> tuple[Splits, Config]:
         else:
             config = config.updated({"training.folds": config.training.folds or 1})
     train = splits.train
-    return splits, config.resolved(train.kind, len(train), len(train.label_names))
+    return splits, config.resolved(train.kind, len(train), len(train.label_names), train.n_columns)
 
 
 def config_for_mapped_rows(rows: MappedRows, config: Config, log: Log) -> Config:

@@ -14,6 +14,7 @@ from scipy import sparse
 from scipy.special import expit, logit
 
 from lampnet.base_learners.added_label import fit_added_label
+from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.label_dependence import LabelDependence
@@ -232,7 +233,7 @@ def _with_column(stack: Stack, at: int, weights_F: np.ndarray, intercept: float,
             learner.weights = np.column_stack([learner.weights, weights_F.astype(np.float32)])
             learner.intercepts = np.append(learner.intercepts, np.float32(intercept))
         else:
-            assert isinstance(learner, (KNNLearner, ForestLearner))
+            assert isinstance(learner, (KNNLearner, ForestLearner, BoostedLearner))
             learner.add_silent_label(prior)
     K = len(made.names)
     own = np.zeros((1, K), dtype=np.float32)
@@ -256,7 +257,7 @@ def as_one_training(model: FittedModel) -> FittedModel:
     if stack is not None:
         stack = Stack.restore(stack.names, stack.arrays())
         for learner in stack.learners:
-            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner))
+            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner, BoostedLearner))
             learner.regroup(groups)
         stack.centre = _means(stack.centre, groups)
         stack.weights = StackingWeights(_means(stack.weights.weights_LK, groups), _means(stack.weights.bias_L, groups))

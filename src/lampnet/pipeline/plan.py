@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import sparse
 
+from lampnet.base_learners.earned_place import ON_TRIAL, on_trial
 from lampnet.base_learners.protocol import FOLDS, BaseLearner, FitContext
 from lampnet.base_learners.stack import FittedLearner, Stack, vstack_features
 from lampnet.base_learners.stacking_weights import StackingWeights
@@ -296,9 +297,32 @@ def _fit_base_learners(
     context = FitContext(progress=report, budget_seconds=control.budget.share(share), log=control.log)
     stack = Stack(names)
     try:
-        return stack, stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
+        base_logits = stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
+        return _those_that_earn_it(stack, base_logits, truth, seed, fold_n, counts, control)
     except _EndAsked:
         if not fitted:
             raise Stopped.before_training(control.received[0]) from None
     stack = Stack([name for name in names if name in fitted])
     return stack, stack.fit(X, truth, seed, fold_n, fitted=fitted)
+
+
+def _those_that_earn_it(
+    stack: Stack,
+    base_logits: np.ndarray,
+    truth: np.ndarray,
+    seed: int,
+    fold_n: np.ndarray | None,
+    counts: Weights | None,
+    control: Control,
+) -> tuple[Stack, np.ndarray]:
+    """The stack and its out-of-fold logits without learners on trial that do not make it better."""
+    for name in ON_TRIAL:
+        if name not in stack.names or len(stack.names) == 1:
+            continue
+        number = stack.names.index(name)
+        trial = on_trial(base_logits, number, truth, seed, fold_n, counts)
+        found = f"out-of-fold log-loss {trial.with_it:.4f} with it, {trial.without:.4f} without"
+        control.log(f"{name}: {'kept' if trial.stays else 'left out'} ({found})")
+        if not trial.stays:
+            stack, base_logits = stack.without(name), np.delete(base_logits, number, axis=-1)
+    return stack, base_logits

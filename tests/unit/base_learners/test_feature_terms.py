@@ -20,6 +20,7 @@ from lampnet.data.weights import Weights
 def few_trees():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lampnet.base_learners.forest.TREES", 24)
+        patch.setattr("lampnet.base_learners.boosted.ROUNDS", 12)
         yield
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lampnet.base_learners import forest as forest_module
+from lampnet.base_learners import grown_trees
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.protocol import FitContext
 from lampnet.runtime.torch_state import threads
@@ -88,7 +89,7 @@ def test_random_labels_are_not_predicted_from_a_rows_own_labels() -> None:
 
 
 def test_of_many_features_those_of_the_highest_variance_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forest_module, "MAX_FEATURES", 3)
+    monkeypatch.setattr(grown_trees, "MAX_FEATURES", 3)
     X, Y = data(60, 8, 2, seed=1)
     X *= np.array([1, 9, 1, 9, 1, 1, 9, 1], dtype=np.float32)
     forest = ForestLearner()

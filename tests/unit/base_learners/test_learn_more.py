@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from lampnet.base_learners import linear
+from lampnet.base_learners import boosted, linear
+from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
@@ -18,7 +19,12 @@ from lampnet.base_learners.restore import restore_stack
 from lampnet.base_learners.stack import Stack
 
 CONVERGED = Stopping(60, 60, 1e-5)
-LEARNERS: list[Callable[[], BaseLearner]] = [LinearLearner, KNNLearner, ForestLearner]
+LEARNERS: list[Callable[[], BaseLearner]] = [LinearLearner, KNNLearner, ForestLearner, BoostedLearner]
+
+
+@pytest.fixture(autouse=True)
+def _few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosted, "ROUNDS", 40)
 
 
 def rows(n: int, seed: int, n_labels: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -50,7 +56,9 @@ def test_the_pull_towards_given_weights_is_minimised(loss: Loss, C: float) -> No
 def test_out_of_fold_logits_of_new_rows_do_not_know_their_labels(
     make: Callable[[], BaseLearner], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linear, "MOVES", (0.1,))  # the choice among several is made on all new rows
+    # The choice among several is made on all new rows.
+    monkeypatch.setattr(linear, "MOVES", (0.1,))
+    monkeypatch.setattr(boosted, "_best_rounds", lambda boosts: 20)
     X, Y = rows(300, 0)
     new, labels = rows(60, 1)
     fold_n = np.arange(60) % 4
@@ -85,7 +93,7 @@ def test_both_old_and_new_rows_are_known_afterwards(make: Callable[[], BaseLearn
     before = right(-1.0, 2)
     learner.learn_more(*side(-1.0, 2, 300), 0, np.arange(300) % 5)
     assert right(-1.0, 2) > before + 0.1
-    if make is not LinearLearner:  # one line cannot follow two features on two sides
+    if make not in (LinearLearner, BoostedLearner):  # these correct what they said, on both sides alike
         assert right(1.0, 1) > 0.6
 
 
@@ -104,18 +112,30 @@ def test_a_new_label_is_learned_from_the_new_rows(make: Callable[[], BaseLearner
 
 
 def test_what_was_learned_can_be_stored_and_weights_of_the_stack_stay() -> None:
-    names = ["linear", "knn", "forest"]
+    names = ["linear", "knn", "forest", "boosted"]
     X, Y = rows(150, 0, 2)
     new, labels = rows(80, 1, 3)
     stack = Stack(names)
     stack.fit(X, Y, 0)
     centre, spread = stack.centre, stack.spread
     logits = stack.learn_more(new, labels, 0, np.arange(80) % 5)
-    assert logits.shape == (80, 3, 3)
+    assert logits.shape == (80, 3, 4)
     assert np.array_equal(stack.centre[:2], centre)
     assert np.array_equal(stack.spread, spread)
     again = restore_stack(names, stack.arrays(), 3)
     assert np.allclose(again.logits(new), stack.logits(new), atol=1e-6)
+
+
+def test_new_rows_that_say_nothing_leave_boosted_trees_alone() -> None:
+    X, Y = rows(400, 0)
+    learner = BoostedLearner()
+    learner.fit(X, Y, 0)
+    before = learner.logits(X)
+    random = np.random.default_rng(0)
+    new, labels = rows(200, 1)
+    noisy = np.float32(random.random(labels.shape) < 1 / (1 + np.exp(-learner.logits(new))))
+    learner.learn_more(new, noisy, 0, np.arange(200) % 5)
+    assert np.abs(learner.logits(X) - before).mean() < 0.3 * np.abs(before).mean()
 
 
 def test_new_rows_that_say_nothing_leave_the_linear_weights_alone() -> None:

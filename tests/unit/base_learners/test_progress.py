@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from lampnet.base_learners import boosted as boosted_module
 from lampnet.base_learners import forest as forest_module
 from lampnet.base_learners.protocol import BaseLearner, FitContext
 from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack
@@ -17,6 +18,7 @@ NAMES = tuple(LEARNERS)
 @pytest.fixture(autouse=True)
 def _few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forest_module, "TREES", 16)
+    monkeypatch.setattr(boosted_module, "ROUNDS", 8)
 
 
 def rows(n: int = 120) -> tuple[np.ndarray, np.ndarray]:

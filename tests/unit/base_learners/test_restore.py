@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from lampnet.base_learners import boosted as boosted_module
 from lampnet.base_learners import forest as forest_module
 from lampnet.base_learners.restore import restore_stack
 from lampnet.base_learners.stack import Stack
 from lampnet.errors import ModelFolderError
 
-NAMES = ("linear", "knn", "forest")
+NAMES = ("linear", "knn", "forest", "boosted")
 Arrays = dict[str, np.ndarray]
 
 
@@ -25,6 +26,7 @@ def fitted() -> tuple[Stack, np.ndarray]:
     stack = Stack(NAMES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(forest_module, "TREES", 3)
+        patch.setattr(boosted_module, "ROUNDS", 3)
         stack.fit(X, Y, seed=0)
     return stack, X
 
@@ -124,6 +126,34 @@ def missing_feature(arrays: Arrays) -> None:
     del arrays["forest.feature"]
 
 
+def boosted_shape(arrays: Arrays) -> None:
+    arrays["boosted.is_leaf"][0] ^= 0xFF
+
+
+def boosted_feature(arrays: Arrays) -> None:
+    arrays["boosted.feature"][0] = 4
+
+
+def boosted_step_missing(arrays: Arrays) -> None:
+    arrays["boosted.steps"] = arrays["boosted.steps"][:-1]
+
+
+def boosted_other_labels(arrays: Arrays) -> None:
+    arrays["boosted.steps"] = arrays["boosted.steps"][:, :1]
+
+
+def boosted_start(arrays: Arrays) -> None:
+    arrays["boosted.start"] = arrays["boosted.start"].astype(np.int32)
+
+
+def boosted_empty_leaf(arrays: Arrays) -> None:
+    arrays["boosted.leaf_sizes"][0] = 0
+
+
+def boosted_column(arrays: Arrays) -> None:
+    arrays["boosted.columns"][0] = -1
+
+
 DAMAGES: dict[Callable[[Arrays], None], str] = {
     other_shape: "a tree ends before or after its last node",
     other_nodes: "nodes of the trees do not add up|a tree ends before or after its last node",
@@ -143,6 +173,13 @@ DAMAGES: dict[Callable[[Arrays], None], str] = {
     unknown_choice: "a loss and C that do not exist",
     missing_neighbours: r"lack the array 'X\.data'",
     missing_feature: "lack the array 'feature'",
+    boosted_shape: "boosted: a tree ends before or after its last node",
+    boosted_feature: "boosted: a tree splits on a feature that does not exist",
+    boosted_step_missing: "boosted.steps has shape",
+    boosted_other_labels: "boosted.steps has shape",
+    boosted_start: "boosted.start has shape",
+    boosted_empty_leaf: "boosted: not every leaf has rows",
+    boosted_column: "boosted: a column that does not exist",
 }
 
 

@@ -63,7 +63,7 @@ ROWS: dict[str, tuple[str, Any]] = {
 SMALL = {
     "model.width": 8, "model.heads": 2, "training.epochs": 2, "training.threads": 1, "training.batch_size": 16,
     "training.warmup_steps": 2, "training.keep_network": "always", "input.min_count": 1,
-    "model.base_learners": "linear,knn,forest",
+    "model.base_learners": "linear,knn,forest,boosted",
 }  # fmt: skip
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "quick": ("quick", {}),
@@ -80,6 +80,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lampnet.base_learners.forest.TREES", 24)
+    monkeypatch.setattr("lampnet.base_learners.boosted.ROUNDS", 12)
+    monkeypatch.setattr("lampnet.pipeline.plan.ON_TRIAL", ())  # labels are random: it would be left out
 
 
 def data_of(kind: str, rows: Any) -> Dataset:
@@ -132,7 +134,7 @@ def test_every_input_kind_adds_up(kind: str) -> None:
     assert explained[0].steps == 0
     sources = [one.source for one in explained[0].logit_sums[0].contributions]
     assert sources[0] == START
-    assert set(sources[1:]) - {CALIBRATION} == {"linear", "knn", "forest"}
+    assert set(sources[1:]) - {CALIBRATION} == {"linear", "knn", "forest", "boosted"}
 
 
 @pytest.mark.parametrize("kind", ["wordset", "dna", "parts"])

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lampnet import LaMPClassifier
-from lampnet.base_learners import forest
+from lampnet.base_learners import boosted, forest
 from lampnet.config import KnownConfig, ModelConfig
 from lampnet.errors import ConfigError
 from lampnet.inference.conditional import Conditional
@@ -27,6 +27,7 @@ from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_ensemble
 from lampnet.model.label_graph import LabelGraph, label_graph
 from lampnet.model.label_states import build_label_states
+from lampnet.pipeline import plan
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -35,7 +36,7 @@ from lampnet.export.to_onnx import OnnxModel  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nodes and were cut")
 N, L, CLOSE = 40, 7, 1e-4
-LEARNERS = ("linear", "knn", "forest")
+LEARNERS = ("linear", "knn", "forest", "boosted")
 WORDS = ["rome", "oslo", "cup", "rain", "news", "final", "it's", "go!", "émigré", "日本"]
 Rows = Callable[[np.random.Generator, int], Any]
 
@@ -149,6 +150,8 @@ def stack_of(kind: str) -> LaMPClassifier:
     usual: dict[str, Any] = {"preset": "quick", "base_learners": LEARNERS, "n_jobs": 1}
     with pytest.MonkeyPatch.context() as few_trees:
         few_trees.setattr(forest, "TREES", 8)
+        few_trees.setattr(boosted, "ROUNDS", 8)
+        few_trees.setattr(plan, "ON_TRIAL", ())  # labels are random: it would be left out
         return LaMPClassifier(**usual | parameters).fit(make(random, N), Y)
 
 
