@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := demo
 
-.PHONY: install demo test lint test-faults reliability pages docs tutorials tagging-page clean
+.PHONY: install demo test lint test-scoring test-faults reliability pages docs tutorials tagging-page clean
 
 install: .venv/installed
 
@@ -36,6 +36,14 @@ lint: install
 # One process per core, one thread each: two threads of one test only wait for each other on small networks.
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not faults" -n auto --dist loadfile
+
+# Ray, Dask and MLflow, which are too large for every run of the tests.
+test-scoring: .venv/scoring
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit/scoring
+
+.venv/scoring: .venv/installed requirements-scoring.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -r requirements-scoring.lock
+	touch $@
 
 # Kills processes, fills disks, fuzzes files: slower, and kept apart.
 test-faults: install
