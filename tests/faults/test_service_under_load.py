@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -41,6 +42,10 @@ class Client:
         self.connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=300)
         self.connection.connect()
         self.port = self.connection.sock.getsockname()[1]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
 
     def ask(self) -> None:
         """One request; a connection that was lost is opened again."""
@@ -93,8 +98,9 @@ def expected_of(service: Running) -> list[Any]:
 
 @pytest.mark.parametrize("requests", [1_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_many_requests_leave_nothing_behind(model: Path, requests: int, record: Callable[[str, Any], None]) -> None:
-    with serving(model) as service:
-        clients = [Client(service, expected_of(service)) for _ in range(CLIENTS)]
+    with serving(model) as service, ExitStack() as opened:
+        expected = expected_of(service)
+        clients = [opened.enter_context(closing(Client(service, expected))) for _ in range(CLIENTS)]
         process = Path(f"/proc/{service.process.pid}")
 
         def held() -> tuple[int, int]:
@@ -127,10 +133,10 @@ def test_a_killed_worker_loses_only_its_own_requests(
     model: Path, kills: int, record: Callable[[str, Any], None]
 ) -> None:
     lost, answered = 0, 0
-    with serving(model, "--workers", WORKERS) as service:
+    with serving(model, "--workers", WORKERS) as service, ExitStack() as opened:
         expected = expected_of(service)
         for _ in range(kills):
-            clients = [Client(service, expected) for _ in range(CLIENTS)]
+            clients = [opened.enter_context(closing(Client(service, expected))) for _ in range(CLIENTS)]
             for client in clients:
                 client.ask()
             owner = {client: worker_of(service, client.port) for client in clients}
@@ -158,7 +164,7 @@ def test_a_killed_worker_loses_only_its_own_requests(
                 assert client.lost == 0 or owner[client] == victim, (client.lost, owner[client], victim)
                 # A connection that died with its worker is opened again once; the next worker answers it.
                 assert client.lost <= 1
-                client.connection.close()
+                client.close()
             lost += sum(client.lost for client in clients)
             answered += sum(client.answered for client in clients)
     assert lost >= kills  # the worker was busy when it died
@@ -167,9 +173,7 @@ def test_a_killed_worker_loses_only_its_own_requests(
 
 def test_a_worker_that_is_slow_to_answer_is_not_killed(model: Path) -> None:
     """On a machine with other work a worker may stand still for many seconds; its requests are answered after that."""
-    with serving(model, "--workers", 2) as service:
-        expected = expected_of(service)
-        client = Client(service, expected)
+    with serving(model, "--workers", 2) as service, closing(Client(service, expected_of(service))) as client:
         client.ask()
         worker = worker_of(service, client.port)
         assert worker is not None
