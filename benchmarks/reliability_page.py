@@ -37,6 +37,11 @@ def figures(folder: Path) -> dict[str, str]:
         if service is not None:
             found[f"service_{which}"] = f"{service['predictions']:,}"
             found[f"service_{which}_grown"] = f"{max(0, service['grown_kb']):,} kB"
+    if (load := faults.get("service[requests]")) is not None:
+        found["load_requests"], found["load_grown"] = f"{load['requests']:,}", f"{max(0, load['grown_kb']):,} kB"
+    if (killed := faults.get("service[killed workers]")) is not None:
+        found |= {"workers_killed": f"{killed['kills']:,}", "workers_answered": f"{killed['answered']:,}"}
+        found["workers_lost"] = f"{killed['lost_with_their_worker']:,}"
     if stream:
         found["stream_rows"] = f"{stream['rows']:,}"
         found["prepare_peak_gb"], found["train_peak_gb"] = (f"{stream[s]['peak_gb']:.2f}" for s in ("prepare", "train"))
