@@ -200,6 +200,10 @@ def _same_run(
     return None
 
 
+#: settings of model and training that count where there is no network
+_WITHOUT_NETWORK = {"model.base_learners", "training.calibrate", "training.folds", "training.metric"}
+
+
 def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> list[str]:
     """The settings of a stored LaMP result that differ from those lampnet would use now.
 
@@ -214,6 +218,9 @@ def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None
     then = _flat(result["config"])
     ignored = {f"training.{name}" for name in _OF_THE_RUN}
     ignored |= {name for name in now if name.startswith("known.")}  # of predictions from known labels only
+    if not now["model.network"] and not then.get("model.network", True):
+        ignored |= {name for name in now if name.partition(".")[0] in ("preset_name", "model", "training")}
+        ignored -= _WITHOUT_NETWORK
     return sorted(name for name in now.keys() | then.keys() if name not in ignored and now.get(name) != then.get(name))
 
 

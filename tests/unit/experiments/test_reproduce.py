@@ -165,6 +165,19 @@ def test_a_result_made_with_other_settings_is_named(result: MakeResult, tmp_path
     assert "Run with settings that differ" not in results_page([result("emotions", "lamp")])
 
 
+def test_settings_of_a_network_do_not_tell_two_stacks_apart(tmp_path: Path) -> None:
+    quick = {"preset_name": "quick", "model.width": 8, "training.patience": 9}
+    (path,) = reproduce([Task("emotions", "stack", 0)], tmp_path, open_data=toy)
+    stored = read_result(path)
+    assert other_settings(stored) == []
+    for name, value in quick.items():
+        section, _, key = name.rpartition(".")
+        (stored["config"][section] if section else stored["config"])[key] = value
+    assert other_settings(stored) == []
+    stored["config"]["model"]["base_learners"] = ["linear"]
+    assert other_settings(stored) == ["model.base_learners"]
+
+
 def test_speed_is_measured_on_a_sample() -> None:
     own = measure(toy("emotions", 0), sample=40, turns=1, decoder_rows=96, settings=TINY)
     assert own["rows_timed"] == {"train": 40, "test": 12}
