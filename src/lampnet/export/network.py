@@ -82,6 +82,10 @@ class BaseLogits:
     logits_BLK: Value
     stacked_BL: Value
 
+    def first_labels(self, count: int) -> BaseLogits:
+        """The same of the first labels only."""
+        return BaseLogits(self.logits_BLK.sliced(0, count, 1), self.stacked_BL.sliced(0, count, 1))
+
 
 class _Member:
     """One network of the ensemble."""

@@ -17,8 +17,9 @@ from lampnet.export.base_learners import base_logits
 from lampnet.export.graph import IR_VERSION, ML, ML_OPSET, OPSET, Graph, Value
 from lampnet.export.hierarchy import lowered
 from lampnet.export.known import given_known
-from lampnet.export.network import ensemble_logits
+from lampnet.export.network import BaseLogits, ensemble_logits
 from lampnet.export.rows import RowInput, row_input
+from lampnet.export.shown_labels import shown_logits
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.whole_file import WholeFile
 
@@ -36,10 +37,9 @@ class OnnxModel:
     def __init__(self, model: FittedModel) -> None:
         if model.precision != "float32":
             raise ConfigError("a model that predicts with 8-bit products came; export the model as it was trained")
-        model.check_labels_as_trained("exported")
         self.model, self.graph = model, Graph()
         self.rows: RowInput = row_input(self.graph, model.encoder)
-        logits = self._prior_for_empty_rows(self._calibrated(self._logits()))
+        logits = self._shown_logits()
         dims = ("rows", len(model.label_names))
         if model.hierarchy is not None:
             logits = lowered(self.graph, model.hierarchy, logits)
@@ -85,14 +85,27 @@ class OnnxModel:
             whole.finish()
         return file
 
-    def _logits(self) -> Value:
-        model, graph = self.model, self.graph
+    def _shown_logits(self) -> Value:
+        """`FittedModel.logits_of`: calibrated, of the labels that are shown."""
+        model, graph, shown = self.model, self.graph, self.model.shown
         base = None if model.stack is None else base_logits(graph, model.stack, self.rows.features)
+        if shown is None:
+            return self._prior_for_empty_rows(self._calibrated(self._logits(base)), model.label_priors)
+        logits = self._calibrated(self._logits(None if base is None else base.first_labels(shown.trained)))
+        if len(shown.priors_S) > shown.trained:
+            assert base is not None
+            added = base.stacked_BL.sliced(shown.trained, len(shown.priors_S), 1)
+            logits = graph.joined([logits, added], axis=1)
+        return shown_logits(graph, shown, self._prior_for_empty_rows(logits, shown.priors_S))
+
+    def _logits(self, base: BaseLogits | None) -> Value:
+        """Of the labels of the training."""
+        model, graph = self.model, self.graph
         if model.network_weight == 0:
             assert base is not None
             return base.stacked_BL
-        network = model.trained_network()
-        logits = graph.mean([ensemble_logits(graph, network, nodes, base) for nodes in self.rows.views()])
+        assert model.network is not None
+        logits = graph.mean([ensemble_logits(graph, model.network, nodes, base) for nodes in self.rows.views()])
         if model.network_weight == 1:
             return logits
         assert base is not None
@@ -113,8 +126,8 @@ class OnnxModel:
         calibrated: Value = curve * calibration.slope_L + calibration.shift_L
         return calibrated.cast(np.float32)
 
-    def _prior_for_empty_rows(self, logits: Value) -> Value:
-        has_nodes, priors = self.rows.has_nodes(), self.model.label_priors
+    def _prior_for_empty_rows(self, logits: Value, priors: np.ndarray | None) -> Value:
+        has_nodes = self.rows.has_nodes()
         if has_nodes is None or priors is None:
             return logits
         return self.graph.where(has_nodes.unsqueezed(1), logits, logit(priors).astype(np.float32)[None])

@@ -24,6 +24,7 @@ from lampnet.errors import ConfigError
 from lampnet.inference.conditional import Conditional
 from lampnet.inference.match_schema import match_rows
 from lampnet.inference.predictor import FittedModel
+from lampnet.inference.shown_labels import ShownLabels
 from lampnet.model.build import build_ensemble
 from lampnet.model.label_graph import LabelGraph, label_graph
 from lampnet.model.label_states import build_label_states
@@ -32,6 +33,8 @@ from lampnet.pipeline import plan
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
 
+from lampnet.export.graph import IR_VERSION, OPSET, Graph  # noqa: E402
+from lampnet.export.shown_labels import shown_logits  # noqa: E402
 from lampnet.export.to_onnx import OnnxModel  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nodes and were cut")
@@ -363,9 +366,52 @@ def test_rows_with_weights_vote_as_much_as_they_count(make: Rows, tmp_path: Path
     assert np.allclose(found, fitted.model_.proba(rows), atol=CLOSE)
 
 
-def test_changed_labels_are_refused() -> None:
+SMALL_NETWORK = {"training.folds": 2, "training.warmup_steps": 2, "training.keep_network": "always"}
+CHANGED: dict[str, dict[str, Any]] = {
+    "stack": {"preset": "quick", "base_learners": list(LEARNERS)},
+    "network": {"width": 8, "epochs": 2, "base_learners": ["linear"], "settings": SMALL_NETWORK},
+    "shortlist": {
+        "width": 8, "epochs": 2, "base_learners": ["linear"], "settings": SMALL_NETWORK | {"model.shortlist": 2},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", [vectors, short_texts])
+@pytest.mark.parametrize("what", list(CHANGED))
+def test_labels_that_were_changed(what: str, make: Rows, tmp_path: Path) -> None:
+    """Dropped, merged and added ones, one after the other; rows without a node have the priors of what is shown."""
     random = np.random.default_rng(4)
-    fitted = LaMPClassifier(preset="quick", base_learners=["linear"], n_jobs=1)
-    fitted.fit(vectors(random, N), (random.random((N, 3)) < 0.4).astype(float)).drop_label(1)
-    with pytest.raises(ConfigError, match="so it cannot be exported; learn on from it first"):
-        OnnxModel(fitted.model_)
+    X, Y = make(random, N), random.random((N, 5)) < 0.4
+    names = ["a", "b", "c", "d", "e"]
+    sets = [[name for name, there in zip(names, row, strict=True) if there] for row in Y]
+    fitted = LaMPClassifier(n_jobs=1, label_hierarchy={"e": "a"}, **CHANGED[what]).fit(X, sets)
+    rows = fitted._dataset(make(random, 20)).rows
+    for edit in (
+        lambda: fitted.drop_label("b"),
+        lambda: fitted.merge_labels(["c", "d"], into="cd"),
+        lambda: fitted.add_label("f", X, Y[:, 1].astype(int), prior=0.1),
+        lambda: fitted.merge_labels(["cd", "f"], into="cdf"),
+    ):
+        edit()
+        made = OnnxModel(fitted.model_)
+        running, feeds = session(made, tmp_path), made.feeds(rows)
+        found, logits = running.run(["probabilities", "logits"], feeds)
+        assert found.shape == (20, len(fitted.classes_))
+        assert np.allclose(found, fitted.model_.proba(rows), atol=CLOSE)
+        assert np.allclose(logits, fitted.model_.logits(rows), atol=1e-3)
+        known = random.choice(np.array([0, 0, 0, 1], dtype=np.int8), found.shape)
+        expected = fitted.model_.proba_given(fitted.model_.logits(rows), known)
+        assert np.allclose(running.run(["probabilities"], feeds | {"known": known})[0], expected, atol=1e-3)
+
+
+def test_merged_labels_that_are_hardly_possible_or_all_but_certain() -> None:
+    shown = ShownLabels(((0, 1), (2,)), np.full(3, 0.5), 3)
+    z = np.array([-40.0, -25, -16, -3, 0, 2, 9, 30, 40], dtype=np.float32)
+    logits = np.array([[a, b, 1.0] for a in z for b in z], dtype=np.float32)
+    graph = Graph()
+    graph.output("y", shown_logits(graph, shown, graph.input("x", np.float32, ("n", 3))), np.float32, ("n", 2))
+    proto = onnx.helper.make_model(
+        graph.proto("any"), opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+    )
+    running = runtime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert np.allclose(running.run(["y"], {"x": logits})[0], shown.logits(logits), atol=1e-4)
