@@ -8,7 +8,7 @@ GoEmotions: the publisher's grouping of 27 emotions into three sentiments, which
 draws the training rows. Reuters: a topic is a child of another where the training rows say so; test rows are scored by
 their labels as published, though some have a child without its parent. Intervals are of the mean difference of the
 three F1 scores, by resampling the test rows. Models are those of the preset `quick` on one
-thread, or of `fast` for the sample of GoEmotions that ships with lampnet.
+thread.
 """
 
 from __future__ import annotations
@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from lampnet.data.dataset import Dataset
     from lampnet.data.label_hierarchy import LabelHierarchy
 
-PLANNED = ("goemotions", "goemotions-sample", "reuters21578")
+PLANNED = ("goemotions", "reuters21578")
 SEEDS = (0, 1, 2)
 METRICS = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 #: training rows of GoEmotions that the seed draws
 DRAWN = 10_000
 #: a topic of Reuters is below another where at least so many training rows have it, and this share of them the other
 LEAST_ROWS, LEAST_SHARE = 5, 0.9
-PRESETS = {"goemotions-sample": "fast"}
 #: sentiment_mapping.json of the publisher of GoEmotions; neutral stands for itself
 SENTIMENTS = {
     "positive": "amusement excitement joy love desire optimism caring pride admiration gratitude relief approval",
@@ -72,7 +71,7 @@ def material(name: str, seed: int) -> tuple[Dataset, Dataset, LabelHierarchy]:
     opened = open_material(name, seed=seed)
     labelled, test = opened.labelled, opened.part("test")
     rows = labelled.train if labelled.valid is None else Dataset.joined([labelled.train, labelled.valid])
-    if name.startswith("goemotions"):
+    if name == "goemotions":
         drawn = np.sort(np.random.default_rng(seed).permutation(len(rows))[:DRAWN])
         rows, test = with_sentiments(rows.take(drawn)), with_sentiments(test)
         pairs = [(emotion, group) for group, emotions in SENTIMENTS.items() for emotion in emotions.split()]
@@ -89,13 +88,11 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     from lampnet.evaluation.metrics import METRICS as SCORES
     from lampnet.evaluation.metrics import ranking_metrics
     from lampnet.pipeline.fit import fit
-    from lampnet.readers.label_edges import hierarchy_graph
 
     rows, test, hierarchy = material(name, seed)
     truth = test.indicator()
     changes = {"training.threads": 1, "training.seed": seed, "known.method": "none"}
-    config = Config.preset(PRESETS.get(name, "quick")).updated(changes)
-    kind, edges = hierarchy_graph(hierarchy)
+    config = Config.preset("quick").updated(changes)
     found: dict[str, Any] = {
         "seed": seed,
         "rows": len(rows),
@@ -118,14 +115,12 @@ def measure(name: str, seed: int) -> dict[str, Any]:
     sets = {m: plain.decisions.best[m].apply(proba) for m in METRICS}
     scored("without", proba, sets)
     scored("added", proba, {m: hierarchy.with_parents(own) for m, own in sets.items()})
-    own = replace(config, label_graph=kind)
-    made = fit(Splits(train=rows), own, label_edges=edges, hierarchy=hierarchy)
+    made = fit(Splits(train=rows), config, hierarchy=hierarchy)
     proba = made.proba(test.rows, test.row_edges)
     scored("with", proba, {m: made.decided(m, proba) for m in METRICS})
     found["gain"] = measure_gain(truth, (before, plain.decisions), (proba, made.decisions)).to_json()
     rules = {"without": plain, "with": made}
     found["rules"] = {what: {m: one.decisions.best[m].describe() for m in METRICS} for what, one in rules.items()}
-    found["network_weight"] = {"without": plain.network_weight, "with": made.network_weight}
     return found
 
 
