@@ -152,7 +152,7 @@ def page(measured: dict[str, Any]) -> str:
             f"{found['roc_auc_macro']:.3f} |"
         )
     lines += ["", "F1 under the best decision for each metric, chosen on validation rows.", ""]
-    return "\n".join([*lines, *explained_table(measured), *parts_section(), *reading_table()])
+    return "\n".join([*lines, *explained_table(measured), *parts_section(), *pretrained_section(), *reading_table()])
 
 
 def parts_section() -> list[str]:
@@ -185,6 +185,13 @@ def explained_table(measured: dict[str, Any]) -> list[str]:
             f"{found['other_label']} ({found['other_attention']:.0%}) |"
         )
     return [*lines, ""]
+
+
+def pretrained_section() -> list[str]:
+    """A pretrained encoder beside tf-idf, from what benchmarks/pretrained_text.py measured."""
+    import pretrained_text as text
+
+    return text.section(json.loads(text.MEASURED.read_text()) if text.MEASURED.exists() else {})
 
 
 def reading_table() -> list[str]:

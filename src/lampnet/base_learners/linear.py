@@ -148,6 +148,11 @@ class LinearLearner:
         self.weights, self.intercepts = moved
         return out_of_fold
 
+    def add_silent_label(self, prior: float) -> None:
+        """One more label, of which the features say nothing."""
+        self.weights = np.pad(self.weights, ((0, 0), (0, 1)))
+        self.intercepts = np.append(self.intercepts, np.float32(logit(prior)))
+
     def regroup(self, groups: Sequence[Sequence[int]]) -> None:
         """Labels that are the mean of some labels before."""
         self.weights = np.column_stack([self.weights[:, list(group)].mean(axis=1) for group in groups])

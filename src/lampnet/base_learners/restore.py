@@ -13,13 +13,18 @@ from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import BaseLearner, Features
-from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack
+from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack, reads_embedded
 from lampnet.errors import ModelFolderError
 
 
 def restore_stack(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labels: int) -> Stack:
     """The stack that `Stack.arrays` described, or a `ModelFolderError`."""
     _require(len(set(names)) == len(names), "model.base_learners names one of them twice")
+    embedded = arrays.get("embedded")
+    if embedded is not None:
+        sound = embedded.shape == (1,) and embedded.dtype.kind == "i" and embedded[0] > 0
+        _require(sound, "embedded is not one number above 0")
+    _require(embedded is not None or not any(map(reads_embedded, names)), "embedded is missing")
     try:
         stack = Stack.restore(tuple(names), dict(arrays))
     except (ValueError, TypeError, IndexError, OverflowError) as fault:
@@ -35,7 +40,7 @@ def restore_stack(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labe
 
 
 def fits(name: str, fitted: FittedLearner, X: Features, Y_nL: np.ndarray) -> bool:
-    """Whether what was kept of a learner can be one that was fitted on these rows."""
+    """Whether what was kept of a learner can be one that was fitted on these rows, of which X are its features."""
     learner = LEARNERS[name]()
     try:
         learner.restore(fitted.arrays)

@@ -27,6 +27,7 @@ from lampnet.base_learners.stacking_weights import (
     cross_fit_weights,
     fit_weights,
 )
+from lampnet.config import PRETRAINED_LEARNERS
 from lampnet.data.label_priors import label_priors
 from lampnet.data.weights import Weights, rows_of
 from lampnet.errors import ModelFolderError
@@ -46,11 +47,16 @@ LEARNERS: dict[str, Callable[[], BaseLearner]] = {
     "knn": KNNLearner,
     "forest": ForestLearner,
     "boosted": BoostedLearner,
+    "pretrained_linear": LinearLearner,
+    "pretrained_knn": KNNLearner,
 }
 
 
 class Stack:
     """The base learners named in the settings, their logits on one scale.
+
+    Of the features, the last `embedded` are a pretrained encoder's: learners whose names begin with "pretrained" read
+    only these, all others only the rest.
 
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0]] * 10, dtype=np.float32)
     >>> Y = np.array([[0.0], [1.0]] * 10, dtype=np.float32)
@@ -61,8 +67,8 @@ class Stack:
     True
     """
 
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
+    def __init__(self, names: Sequence[str], embedded: int = 0) -> None:
+        self.names, self.embedded = tuple(names), embedded
         self.learners: list[BaseLearner] = [LEARNERS[name]() for name in self.names]
         self.centre = np.zeros((0, len(self.names)), dtype=np.float32)
         self.spread = np.ones(len(self.names), dtype=np.float32)
@@ -96,7 +102,7 @@ class Stack:
             if budget is not None:  # what is left, shared by the learners that are left
                 budget = max(0.0, budget - (context.clock() - began)) / (len(self.names) - number)
             own = replace(context, progress=self.part(context.progress, number), budget_seconds=budget)
-            columns.append(learner.fit(X, Y_nL, seed, fold_n, own, weights))
+            columns.append(learner.fit(self.columns_of(name, X), Y_nL, seed, fold_n, own, weights))
             if on_fitted is not None:
                 on_fitted(name, learner, columns[-1])
         logits = np.stack(columns, axis=-1)
@@ -105,7 +111,7 @@ class Stack:
 
     def without(self, name: str) -> Stack:
         """The other learners, as they are; their weights are all the same again."""
-        fewer = Stack([])
+        fewer = Stack([], self.embedded)
         kept = [number for number, own in enumerate(self.names) if own != name]
         fewer.names = tuple(self.names[number] for number in kept)
         fewer.learners = [self.learners[number] for number in kept]
@@ -127,7 +133,13 @@ class Stack:
         Labels that were not there before stand behind the others. The scale stays the one the network was trained
         with, and the stacking weights too; those of new labels are the mean of the others'.
         """
-        logits = np.stack([learner.learn_more(X, Y_nL, seed, fold_n, weights) for learner in self.learners], axis=-1)
+        logits = np.stack(
+            [
+                learner.learn_more(self.columns_of(name, X), Y_nL, seed, fold_n, weights)
+                for name, learner in zip(self.names, self.learners, strict=True)
+            ],
+            axis=-1,
+        )
         known = len(self.centre)
         self.centre = np.concatenate([self.centre, logits[:, known:].mean(axis=0)], dtype=np.float32)
         own, new = self.weights, Y_nL.shape[1] - known
@@ -166,7 +178,7 @@ class Stack:
     ) -> None:
         """Fit again on more rows, once every choice is made; the scale stays the one the network was trained with."""
         for number, learner in enumerate(self.learners):
-            learner.refit(X, Y_nL, seed, self.part(progress, number), weights)
+            learner.refit(self.columns_of(self.names[number], X), Y_nL, seed, self.part(progress, number), weights)
 
     def part(self, progress: OnProgress, number: int) -> OnProgress:
         """The progress of one learner, which is named."""
@@ -176,7 +188,15 @@ class Stack:
     def logits(self, X: Features) -> np.ndarray:
         """The scaled logits of new rows, float32 (n, L, K)."""
         try:
-            return self.scaled(np.stack([learner.logits(X) for learner in self.learners], axis=-1))
+            return self.scaled(
+                np.stack(
+                    [
+                        learner.logits(self.columns_of(name, X))
+                        for name, learner in zip(self.names, self.learners, strict=True)
+                    ],
+                    axis=-1,
+                )
+            )
         except (ValueError, IndexError) as fault:  # only a folder put together from two models gets here
             raise ModelFolderError(
                 f"the base learners of this model do not fit its {X.shape[1]} input features ({fault}); train it again"
@@ -188,16 +208,31 @@ class Stack:
         X  all rows as they came to `logits`
         """
         weights = self.weights.weights_LK[labels_K].astype(np.float64)
-        learners = [
-            learner.terms(X, rows_n, labels_K).scaled(weights[:, k] / float(self.spread[k]), self.centre[labels_K, k])
-            for k, learner in enumerate(self.learners)
-        ]
+        learners = []
+        for k, (name, learner) in enumerate(zip(self.names, self.learners, strict=True)):
+            terms = learner.terms(self.columns_of(name, X), rows_n, labels_K)
+            if reads_embedded(name):
+                terms = replace(terms, columns_E=terms.columns_E + (X.shape[1] - self.embedded))
+            learners.append(terms.scaled(weights[:, k] / float(self.spread[k]), self.centre[labels_K, k]))
         return self.weights.bias_L[labels_K].astype(np.float64), learners
 
-    def labels_of_neighbour(self, index: int) -> np.ndarray:
-        """The labels, by number, of a training row that `terms` names as a neighbour."""
-        knn = next(learner for learner in self.learners if isinstance(learner, KNNLearner))
+    def labels_of_neighbour(self, name: str, index: int) -> np.ndarray:
+        """The labels, by number, of a training row that `terms` of this learner has as a neighbour."""
+        knn = self.learners[self.names.index(name)]
+        assert isinstance(knn, KNNLearner)
         return knn.labels_of(index)
+
+    def columns_of(self, name: str, X: Features) -> Features:
+        """The features that a learner reads: of a pretrained encoder's dense float32, of the rest as they come."""
+        if not self.embedded:
+            return X
+        first = X.shape[1] - self.embedded
+        if first < 0:
+            raise ValueError(f"{X.shape[1]} features came, {self.embedded} of which should be a pretrained encoder's")
+        if not reads_embedded(name):
+            return X[:, :first]
+        own = X[:, first:]
+        return np.asarray(own.toarray() if sparse.issparse(own) else own, dtype=np.float32)
 
     def scaled(self, logits: np.ndarray) -> np.ndarray:
         """Logits (n, L, K) as the learners give them, on one scale, float32."""
@@ -207,6 +242,8 @@ class Stack:
         """Everything learned, by name, for the model folder."""
         named = {"centre": self.centre, "spread": self.spread}
         named |= {"weights": self.weights.weights_LK, "bias": self.weights.bias_L}
+        if self.embedded:
+            named["embedded"] = np.array([self.embedded], dtype=np.int32)
         for name, learner in zip(self.names, self.learners, strict=True):
             named.update({f"{name}.{key}": value for key, value in learner.arrays().items()})
         return named
@@ -214,7 +251,7 @@ class Stack:
     @classmethod
     def restore(cls, names: Sequence[str], arrays: dict[str, np.ndarray]) -> Stack:
         """The stack that `arrays` described; `restore_stack` also checks it."""
-        stack = cls(names)
+        stack = cls(names, int(arrays["embedded"][0]) if "embedded" in arrays else 0)
         try:
             stack.centre, stack.spread = arrays["centre"], arrays["spread"]
             stack.weights = StackingWeights(arrays["weights"], arrays["bias"])
@@ -226,6 +263,11 @@ class Stack:
                 f"the base learners of this model lack the array {missing}; train it again"
             ) from None
         return stack
+
+
+def reads_embedded(name: str) -> bool:
+    """Whether a learner reads a pretrained encoder's features instead of the others."""
+    return name in PRETRAINED_LEARNERS
 
 
 def vstack_features(parts: Sequence[Features]) -> Features:

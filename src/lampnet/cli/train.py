@@ -44,6 +44,15 @@ def command(
             help="Whether input nodes first exchange messages among themselves.",
         ),
     ] = None,
+    pretrained: Annotated[
+        str | None,
+        typer.Option(
+            "--pretrained",
+            metavar="DIR|auto",
+            help="A text encoder whose pooled states base learners read beside tf-idf: a local Hugging Face folder, or "
+            "auto for that of an installed package.",
+        ),
+    ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the training rows.")] = None,
     time_budget: Annotated[
         str | None, typer.Option("--time-budget", metavar="10m", help="Stop after this time.")
@@ -92,7 +101,8 @@ def command(
     changes: dict[str, object] = dict(options.settings_of(settings))
     if features is not None:
         changes["model.feature_steps"] = feature_steps(features)
-    given = {"training.epochs": epochs, "training.seed": seed}
+    given = {"training.epochs": epochs, "training.seed": seed, "input.pretrained": pretrained}
+    given["input.pretrained_use"] = None if pretrained is None else "pooled"
     changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
     if start is not None:

@@ -58,6 +58,7 @@ def _class(kind: str, config: InputConfig) -> type[Encoder]:
         raise DataError(f"there is no input kind {kind!r}; {did_you_mean(str(kind), _HOME)}")
     module, name = _HOME[kind]
     if kind == "text" and config.pretrained:
-        module, name = "pretrained", "PretrainedEncoder"
+        pooled = config.pretrained_use == "pooled"
+        module, name = ("pooled", "PooledEncoder") if pooled else ("pretrained", "PretrainedEncoder")
     found: type[Encoder] = getattr(import_module(f"{__name__}.{module}"), name)
     return found

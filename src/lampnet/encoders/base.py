@@ -150,6 +150,11 @@ class Encoder(ABC):
     def n_features(self) -> int:
         """F, how many features the base learners are given."""
 
+    @property
+    def n_embedded(self) -> int:
+        """How many of the last features are a pretrained encoder's, which base learners of their own read."""
+        return 0
+
     @abstractmethod
     def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
         """What some of the features are, by number, in any row."""

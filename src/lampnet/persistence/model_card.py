@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from lampnet.encoders.pretrained_folder import AUTO
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.predictor import FittedModel
 
@@ -30,6 +32,7 @@ def model_card(model: FittedModel) -> str:
         "",
         f"- rows of kind `{model.encoder.kind}`; {len(model.label_names)} labels",
         *_hierarchy_line(model),
+        *_pretrained_line(model),
         _rows(metadata.get("rows", {}), metadata.get("folds", 1)),
         f"- seed {config.training.seed} for the split and the initial weights",
         "",
@@ -133,6 +136,16 @@ def _calibration_lines(measured: Any, changed: bool) -> list[str]:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _pretrained_line(model: FittedModel) -> list[str]:
+    """The name of a pretrained text encoder, without the rest of its path, and its digest."""
+    named = model.config.input.pretrained
+    digest = model.encoder.state().get("encoder_sha256") if named else None
+    if digest is None:
+        return []
+    name = "of an installed package" if named == AUTO else f"`{_plain(Path(named).name)}`"
+    return [f"- reads the pretrained text encoder {name}, SHA-256 `{digest}`; no other is accepted"]
 
 
 def _hierarchy_line(model: FittedModel) -> list[str]:

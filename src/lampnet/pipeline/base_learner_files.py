@@ -16,12 +16,13 @@ from scipy import sparse
 
 from lampnet.base_learners.protocol import BaseLearner, Features
 from lampnet.base_learners.restore import fits
-from lampnet.base_learners.stack import FittedLearner
+from lampnet.base_learners.stack import FittedLearner, Stack
 from lampnet.errors import CheckpointError
 from lampnet.runtime.atomic_files import remove_file
 from lampnet.training.checkpoint import read_checkpoint, write_checkpoint
 
 PREFIX = "base-"
+EMBEDDINGS = f"{PREFIX}embeddings"
 OUT_OF_FOLD = "out_of_fold"
 
 
@@ -42,8 +43,14 @@ class BaseLearnerFiles:
         except CheckpointError:
             remove_file(self.folder / f"{PREFIX}{name}")
 
-    def restored(self, names: tuple[str, ...], X: Features, Y_nL: np.ndarray) -> dict[str, FittedLearner]:
-        """Those of the named learners that were fitted on these rows with the same settings."""
+    def restored(
+        self, names: tuple[str, ...], X: Features, Y_nL: np.ndarray, embedded: int = 0
+    ) -> dict[str, FittedLearner]:
+        """Those of the named learners that were fitted on these rows with the same settings.
+
+        embedded  how many of the last features are a pretrained encoder's
+        """
+        stack = Stack(names, embedded)
         found: dict[str, FittedLearner] = {}
         for name in names if self.folder is not None else ():
             assert self.folder is not None
@@ -56,7 +63,7 @@ class BaseLearnerFiles:
                 continue
             arrays = {key.removeprefix("array."): tensor.numpy() for key, tensor in kept.tensors.items()}
             fitted = FittedLearner(arrays, arrays.pop(OUT_OF_FOLD, np.zeros(0)))
-            if fits(name, fitted, X, Y_nL):
+            if fits(name, fitted, stack.columns_of(name, X[:1]), Y_nL):
                 found[name] = fitted
         return found
 

@@ -89,7 +89,7 @@ def add_label(
     at = stack.names.index("linear")
     learner = stack.learners[at]
     assert isinstance(learner, LinearLearner)
-    column = fit_added_label(learner, encoded.features, y, model.config.training.seed)
+    column = fit_added_label(learner, stack.columns_of("linear", encoded.features), y, model.config.training.seed)
     own = float(label_priors(y[:, None], np.float64)[0])
     intercept = column.intercept if prior is None else column.intercept + float(logit(prior) - logit(own))
     share = own if prior is None else prior
@@ -228,12 +228,13 @@ def _conditional(conditional: Conditional, sources: Sources, priors: np.ndarray)
 def _with_column(stack: Stack, at: int, weights_F: np.ndarray, intercept: float, prior: float) -> Stack:
     """A copy of the stack with one more label, whose logit is the linear learner's alone."""
     made = Stack.restore(stack.names, stack.arrays())
-    for learner in made.learners:
-        if isinstance(learner, LinearLearner):
+    for number, learner in enumerate(made.learners):
+        if number == at:
+            assert isinstance(learner, LinearLearner)
             learner.weights = np.column_stack([learner.weights, weights_F.astype(np.float32)])
             learner.intercepts = np.append(learner.intercepts, np.float32(intercept))
         else:
-            assert isinstance(learner, (KNNLearner, ForestLearner, BoostedLearner))
+            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner, BoostedLearner))
             learner.add_silent_label(prior)
     K = len(made.names)
     own = np.zeros((1, K), dtype=np.float32)

