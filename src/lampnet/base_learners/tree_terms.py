@@ -36,21 +36,24 @@ class SplitMeans:
 
     @classmethod
     def of(cls, trees: Trees, X: Any, values_NK: Any, sizes_N: np.ndarray) -> SplitMeans:
-        """Of the rows X (n, F) in trees whose N leaves have these values, dense or sparse, and hold so many rows."""
+        """Of the rows X (n, F) in trees whose N leaves have these values, dense or CSC, and hold so many rows."""
         paths = trees.paths(trees.leaves(X))
         n, n_features, K = X.shape[0], X.shape[1], values_NK.shape[1]
         pairs, pair_of_P = np.unique(paths.row * np.int64(n_features) + paths.feature, return_inverse=True)
         value_EK, roots_K = np.zeros((len(pairs), K)), np.zeros(K)
-        sizes = np.concatenate([[0], np.cumsum(sizes_N)])
+        # Ways share nodes, so the first and last leaves below nodes are few.
+        below = np.concatenate([paths.lower, paths.upper, paths.roots], axis=1)
+        is_end = np.zeros(len(sizes_N) + 1, dtype=bool)
+        is_end[below] = True
+        ends = np.flatnonzero(is_end)
+        first, last = (np.cumsum(is_end) - 1)[below]
+        sizes = np.concatenate([[0], np.cumsum(sizes_N)])[ends]
+        rows_below, P = sizes[last] - sizes[first], len(pair_of_P)
         for k in range(K):
-            column = values_NK[:, k].toarray().ravel() if sparse.issparse(values_NK) else values_NK[:, k]
-            sums = np.concatenate([[0.0], np.cumsum(column.astype(np.float64) * sizes_N)])
-
-            def mean(leaves: np.ndarray, sums: np.ndarray = sums) -> np.ndarray:
-                return np.asarray((sums[leaves[1]] - sums[leaves[0]]) / (sizes[leaves[1]] - sizes[leaves[0]]))
-
-            value_EK[:, k] = np.bincount(pair_of_P, mean(paths.lower) - mean(paths.upper), len(pairs))
-            roots_K[k] = mean(paths.roots).sum()
+            sums = _sums_before(ends, values_NK, k, sizes_N)
+            means = (sums[last] - sums[first]) / rows_below
+            value_EK[:, k] = np.bincount(pair_of_P, means[:P] - means[P : 2 * P], len(pairs))
+            roots_K[k] = means[2 * P :].sum()
         return cls(roots_K, n, pairs // n_features, pairs % n_features, value_EK)
 
     def terms(
@@ -64,3 +67,13 @@ class SplitMeans:
         offsets = np.searchsorted(self.row_E, np.arange(self.n + 1))
         start_nK = np.broadcast_to(link(start_K), end_nK.shape)
         return FeatureTerms(start_nK, offsets, columns[self.column_E], values_EK * slope_nK[self.row_E])
+
+
+def _sums_before(ends: np.ndarray, values_NK: Any, k: int, sizes_N: np.ndarray) -> np.ndarray:
+    """The values of one column, each times its leaf's rows, added up over the leaves before each of these."""
+    if not sparse.issparse(values_NK):
+        whole = np.cumsum(values_NK[:, k].astype(np.float64) * sizes_N)
+        return np.asarray(np.concatenate([[0.0], whole])[ends])
+    column = slice(values_NK.indptr[k], values_NK.indptr[k + 1])
+    leaves, values = values_NK.indices[column], values_NK.data[column].astype(np.float64)
+    return np.concatenate([[0.0], np.cumsum(values * sizes_N[leaves])])[np.searchsorted(leaves, ends)]
