@@ -144,7 +144,11 @@ def test_rounds_end_where_held_out_rows_stop_gaining(monkeypatch: pytest.MonkeyP
     assert 1 <= len(learner.trees) < 20
 
 
-def test_rows_count_as_often_as_they_weigh() -> None:
+def test_rows_count_as_often_as_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The trees start from weighted priors; with rows that all counted the same they would leave them."""
+    for name in ("ROUNDS", "PATIENCE"):
+        monkeypatch.setattr(boosted_module, name, 60)
+    monkeypatch.setattr(boosted_module, "_best_rounds", lambda boosts: 60)
     X = np.zeros((60, 2), dtype=np.float32)  # nothing to split by: every tree is one leaf
     Y = np.float32(np.arange(60)[:, None] < 30)
     weights = Weights(np.where(np.arange(60) < 30, 1.5, 0.5), np.ones(1), np.ones(1))

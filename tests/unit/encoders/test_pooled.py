@@ -124,12 +124,15 @@ def test_a_resumed_training_embeds_nothing_again(tmp_path: Path, monkeypatch: py
     def killed(*args: Any, **kwargs: Any) -> None:
         raise KeyboardInterrupt
 
+    def again(self: PooledEncoder, texts: list[str]) -> np.ndarray:
+        raise AssertionError(f"embedded again: {texts}")
+
     with monkeypatch.context() as patch:
         patch.setattr("lampnet.pipeline.plan._fit_base_learners", killed)
         with pytest.raises(KeyboardInterrupt):
             fit(Splits(train=data()), config, run=FitRun(folder=tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(PooledEncoder, "_embedded", killed)
+        patch.setattr(PooledEncoder, "_embedded", again)
         model = fit(Splits(train=data()), config, run=FitRun(folder=tmp_path, resume=True))
     assert model.proba(["a cat"]).shape == (1, 2)
     remove_base_learner_files(tmp_path)  # as a finished run does

@@ -66,9 +66,13 @@ def test_a_resumed_fit_does_not_boost_again(tmp_path: Path, monkeypatch: pytest.
         patch.setattr("lampnet.pipeline.plan.on_trial", _killed)
         with pytest.raises(KeyboardInterrupt):
             fit(splits, config, run=FitRun(folder=tmp_path / "second"))
-    monkeypatch.setattr(BoostedLearner, "fit", _killed)
+    monkeypatch.setattr(BoostedLearner, "fit", _fitted_again)
     again = fit(splits, config, run=FitRun(folder=tmp_path / "second", resume=True))
     np.testing.assert_array_equal(again.proba(rows), expected)
+
+
+def _fitted_again(*args: object, **kwargs: object) -> None:
+    raise AssertionError("boosted trees are fitted again")
 
 
 def _killed(*args: object, **kwargs: object) -> None:
