@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from copy import deepcopy
 from typing import Any
 
 NASTY: tuple[Any, ...] = (
@@ -53,5 +54,5 @@ def changed_json(data: Any, draw: random.Random) -> Any:
         if draw.random() < 0.2:
             del inner[key]
         else:
-            inner[key] = draw.choice(NASTY)
+            inner[key] = deepcopy(draw.choice(NASTY))  # it may be changed in its turn
         return data

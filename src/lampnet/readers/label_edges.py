@@ -81,8 +81,13 @@ def read_label_hierarchy(path: str | Path, label_names: Sequence[str]) -> LabelH
     A label with several parents has several lines. The header `parent,child` says that the parent comes first.
     """
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"{path} is no file; give a file of the label hierarchy, a label and its parent on each line")
+    try:
+        is_file = path.is_file()
+    except OSError:  # a name that is too long for a file
+        is_file = False
+    if not is_file:
+        shown = str(path)[:200]
+        raise DataError(f"{shown} is no file; give a file of the label hierarchy, a label and its parent on each line")
     try:
         if _is_tree(path):
             return LabelHierarchy.checked(read_tree_edges(path, label_names).tolist(), label_names)

@@ -197,8 +197,9 @@ def test_files(tmp_path: Path) -> None:
         with pytest.raises(fault, match=problem) as raised:
             read_label_hierarchy(file, labels)
         assert "\n" not in str(raised.value)
-    with pytest.raises(DataError, match="is no file"):
-        read_label_hierarchy(tmp_path / "nothing.csv", labels)
+    for name in ("nothing.csv", "9" * 400):
+        with pytest.raises(DataError, match="is no file"):
+            read_label_hierarchy(tmp_path / name, labels)
 
 
 @pytest.mark.parametrize(
