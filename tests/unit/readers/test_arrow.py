@@ -9,9 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.any_format import read_file
+from lampnet.readers.arrow_files import list_cells
 from lampnet.readers.table_chunks import TableChunks
 from lampnet.readers.tables import read_table
 from lampnet.runtime.memory_limit import limited_to
@@ -185,3 +188,34 @@ def test_unreadable_molecules_are_left_out_of_the_pieces(tmp_path: Path) -> None
     bad = write_arrow(tmp_path / "bad.arrow", {"smiles": ["C(C", "N("], "y_a": [1, 0]})
     with pytest.raises(DataError, match="not one SMILES"):
         TableChunks(bad, {"smiles": "smiles", "labels": "y_a"}, on_bad_row="skip")
+
+
+_VALUES = {
+    "string": st.text("abcé", max_size=3),
+    "int64": st.integers(-5, 5),
+    "double": st.floats(-2, 2),
+    "bool": st.booleans(),
+}
+
+
+@given(
+    data=st.data(), kind=st.sampled_from(sorted(_VALUES)), form=st.sampled_from(("list_", "large_list", "list_view"))
+)
+def test_list_cells_are_those_of_arrow_itself(data: st.DataObject, kind: str, form: str) -> None:
+    values = st.none() | _VALUES[kind]
+    nested = data.draw(st.booleans())
+    inner = arrow.list_(arrow.type_for_alias(kind)) if nested else arrow.type_for_alias(kind)
+    cells = st.lists(st.none() | st.lists(values, max_size=3) if nested else values, max_size=3)
+    rows = data.draw(st.lists(st.none() | cells, max_size=8))
+    array = arrow.array(rows, getattr(arrow, form)(inner))
+    cut = data.draw(st.integers(0, len(rows)))
+    column = arrow.chunked_array([array[:cut], array[cut:], array[1:]])
+    assert list_cells(column) == [[] if cell is None else cell for cell in column.to_pylist()]
+
+
+def test_lists_that_are_coded_or_of_one_size() -> None:
+    words = arrow.array(["a", None, "b", "a"]).dictionary_encode()
+    coded = arrow.ListArray.from_arrays(arrow.array([0, 2, 2, 4]), words)
+    assert list_cells(arrow.chunked_array([coded])) == [["a", None], [], ["b", "a"]]
+    pairs = arrow.array([[1, 2], None, [3, 4]], arrow.list_(arrow.int32(), 2))
+    assert list_cells(arrow.chunked_array([pairs, pairs[1:]])) == [[1, 2], [], [3, 4], [], [3, 4]]
