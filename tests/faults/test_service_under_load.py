@@ -136,13 +136,21 @@ def test_a_killed_worker_loses_only_its_own_requests(
     with serving(model, "--workers", WORKERS) as service, ExitStack() as opened:
         expected = expected_of(service)
         for _ in range(kills):
-            clients = [opened.enter_context(closing(Client(service, expected))) for _ in range(CLIENTS)]
+            clients = [opened.enter_context(closing(Client(service, expected))) for _ in range(CLIENTS // 2)]
             for client in clients:
                 client.ask()
+            victim = worker_of(service, clients[0].port)
+            assert victim is not None
+            os.kill(victim, signal.SIGSTOP)  # an idle worker may accept all connections: these go to the others
+            try:
+                for _ in range(CLIENTS // 2):
+                    clients.append(opened.enter_context(closing(Client(service, expected))))
+                    clients[-1].ask()
+            finally:
+                os.kill(victim, signal.SIGCONT)
             owner = {client: worker_of(service, client.port) for client in clients}
             assert None not in owner.values()
-            victim = next(iter(owner.values()))
-            assert victim is not None
+            assert sum(worker != victim for worker in owner.values()) >= CLIENTS // 2
             busy, stop = threading.Barrier(CLIENTS + 1), threading.Event()
 
             def load(client: Client, busy: threading.Barrier = busy, stop: threading.Event = stop) -> None:
