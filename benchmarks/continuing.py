@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from pages.measured_section import MeasuredSection, with_missing
+from pages.measured_section import MeasuredSection, by_seed, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
 PLANNED = ("bibtex", "emotions", "scene")
@@ -82,7 +82,7 @@ def table(measured: dict[str, Any]) -> str:
             own, anew, before = ([run["models"][which] for run in runs] for which in (key, "anew", "before"))
             means = " | ".join(f"{np.mean([one[m] for one in own]):.3f}" for m in METRICS)
             gains = [one["micro_f1"] - other["micro_f1"] for one, other in zip(own, before, strict=True)]
-            listed = "" if key == "before" else f"{np.mean(gains):+.3f} ({', '.join(f'{g:+.3f}' for g in gains)})"
+            listed = "" if key == "before" else by_seed(gains)
             share = np.median([one["seconds"] / other["seconds"] for one, other in zip(own, anew, strict=True)])
             time_taken = f"{share:.0%}" if key in ("continued", "alone") else ""  # the first fit of a run also imports
             data = f"{name} ({size})" if key == "before" else ""

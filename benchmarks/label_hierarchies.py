@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import sparse
 
-from pages.measured_section import MeasuredSection, with_missing
+from pages.measured_section import MeasuredSection, by_seed, with_missing
 
 if TYPE_CHECKING:
     from lampnet.data.dataset import Dataset
@@ -137,7 +137,7 @@ def table(measured: dict[str, Any]) -> str:
             own, without = ([run["models"][which] for run in runs] for which in (key, "without"))
             means = " | ".join(f"{np.mean([one[m] for one in own]):.3f}" for m in (*METRICS, "mean_average_precision"))
             gains = [np.mean([a[m] - b[m] for m in METRICS[:3]]) for a, b in zip(own, without, strict=True)]
-            listed = "" if key == "without" else f"{np.mean(gains):+.3f} ({', '.join(f'{g:+.3f}' for g in gains)})"
+            listed = "" if key == "without" else by_seed(gains)
             intervals = ", ".join("{:+.3f} to {:+.3f}".format(*run["gain"]["interval"]) for run in runs)
             alone = f"{np.mean([one['alone'] for one in own]):.1%}"
             data, intervals = (f"{name} ({size})", "") if key == "without" else ("", intervals if key == "with" else "")

@@ -6,7 +6,7 @@ The script's measurements are in a JSON file; `--check` fails where the page dif
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,3 +105,12 @@ def with_missing(lines: list[str], measured: Collection[str], planned: Iterable[
     if missing:
         lines = [*(lines if measured else []), "", f"Not measured yet: {', '.join(missing)}."]
     return "\n".join(lines)
+
+
+def by_seed(differences: Sequence[float]) -> str:
+    """The mean of a difference, and in brackets that of each seed.
+
+    >>> by_seed([0.01, 0.02])
+    '+0.015 (+0.010, +0.020)'
+    """
+    return f"{sum(differences) / len(differences):+.3f} ({', '.join(f'{one:+.3f}' for one in differences)})"

@@ -105,7 +105,7 @@ class PooledEncoder(PretrainedEncoder):
     def n_ids(self) -> int:
         return self.words.n_ids
 
-    def embedding(self, width: int) -> Embedding:  # type: ignore[override]
+    def embedding(self, width: int) -> Embedding:
         return self.words.embedding(width)
 
     def node_names(self, encoded: EncodedRows, row: int) -> list[str]:

@@ -132,7 +132,7 @@ class PretrainedEncoder(Encoder):
     def n_ids(self) -> int:
         return len(self._open())
 
-    def embedding(self, width: int) -> TransformerNodes:
+    def embedding(self, width: int) -> Embedding:
         self._open()
         fine_tune = self.config.fine_tune
         return TransformerNodes(self._loaded() if fine_tune else self._frozen(), self._hidden(), width, fine_tune)
