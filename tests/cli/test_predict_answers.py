@@ -89,8 +89,26 @@ def test_rows_come_from_stdin_and_go_to_stdout(trained: Path, capsys: Capture) -
     asked = [*command, "--input-format", "csv", "--text-column", "text"]
     piped = subprocess.run(asked, input=table.encode(), capture_output=True, check=True)
     assert [json.loads(line)["labels"] for line in piped.stdout.decode().splitlines()] == with_names
+    two_columns = "id,text\n" + "".join(f"{i},{cell}\n" for i, cell in enumerate(table.splitlines()[1:]))
+    piped = subprocess.run(
+        [*command, "--text-column", "text"], input=two_columns.encode(), capture_output=True, check=True
+    )
+    assert [json.loads(line)["labels"] for line in piped.stdout.decode().splitlines()] == with_names
     assert here("predict", trained / "model", "-", "--input-format", "cvs") == 2
     assert "--input-format 'cvs' is not known" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        (b'{"text": "a"}\n{"text"', "lampnet: stdin, line 2: this is not JSON"),
+        (b"one text\nanother text\n", "lampnet: the rows from stdin do not show their format"),
+    ],
+)
+def test_errors_call_the_rows_stdin(trained: Path, rows: bytes, problem: str) -> None:
+    command = [sys.executable, "-m", "lampnet", "predict", str(trained / "model"), "-"]
+    refused = subprocess.run(command, input=rows, capture_output=True, check=False)
+    assert (refused.returncode, refused.stderr.decode().splitlines()[-1].startswith(problem)) == (2, True)
 
 
 def test_a_killed_prediction_leaves_the_table_of_before(trained: Path, tmp_path: Path) -> None:

@@ -64,8 +64,13 @@ def command(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Keep the rows that FILE has and continue.")] = False,
     input_format: Annotated[
-        str, typer.Option("--input-format", metavar="jsonl|csv|tsv|parquet|...", help="Of rows from stdin.")
-    ] = "jsonl",
+        str | None,
+        typer.Option(
+            "--input-format",
+            metavar="jsonl|csv|tsv|parquet|...",
+            help="Of rows from stdin; by default what their beginning says.",
+        ),
+    ] = None,
     split: options.Split = "test",
     data_root: options.DataRoot = None,
     columns: options.Columns = None,

@@ -26,7 +26,7 @@ import numpy as np
 #: values that show what a column holds
 SAMPLE = 200
 #: a text's mean number of words where most values are distinct, and where many repeat
-TEXT_WORDS, PROSE_WORDS = 2, 5
+TEXT_WORDS, PROSE_WORDS = 1.5, 5
 _DNA = re.compile(r"[ACGTNacgtn]{8,}")
 _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
 _PICTURE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
@@ -43,6 +43,8 @@ def is_text(sample: Sequence[str]) -> bool:
     (True, False)
     >>> is_text(["drama", "comedy"]), is_text(["戦争の長い物語", "二人の友"])
     (False, True)
+    >>> is_text(["Alien", "Die Hard", "The Thing"])  # most values come once: as categories they would say nothing
+    True
     """
     if not sample:
         return False
