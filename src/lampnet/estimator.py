@@ -516,7 +516,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Each is {"label", "proba", "input", "parts", "known"}: how far the input moved its log-odds from its prior, the
         words, columns or other parts of the input that moved them most through the base learners, and how far each
         known label did. A part is {"part", "moved", "places"}: places are where it stands in a text. `x` is one row in
-        the form of the rows of `fit`, `known` a dict {label: bool} or a list.
+        the form of the rows of `fit` (of a DataFrame: `df.iloc[0]` or a dict), `known` a dict {label: bool} or a list.
 
         >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
         >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
@@ -702,6 +702,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows = x[None, :] if isinstance(x, np.ndarray) and x.ndim == 1 else x
         if isinstance(x, Mapping) and self.model_.encoder.kind == "parts":
             rows = {name: [value] for name, value in x.items()}
+        if hasattr(x, "to_frame") and not is_frame(x):  # df.iloc[0]
+            rows = x.to_frame().T.infer_objects()
         listed = isinstance(rows, Mapping)
         rows = (
             rows if listed or sparse.issparse(rows) or hasattr(rows, "iloc") or isinstance(rows, np.ndarray) else [rows]

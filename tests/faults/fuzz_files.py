@@ -287,8 +287,8 @@ def growth_case(folder: Path, seeds: list[Path], seed: str, number: int) -> None
     raise AssertionError(f"{name}: {large / small:.0f} times the time for ten times {make(1)[:80]!r}")
 
 
-#: bytes of text that a column stands for at most: 25 times what readers may take
-MOST_TEXT = 10**10
+#: bytes of text, and words in lists, that a column stands for at most: many times the memory that readers may take
+MOST_TEXT, MOST_WORDS = 10**10, 10**8
 _CPU_SECONDS = {"damage": 10.0, "growth": 60.0, "expansion": 200.0}
 
 
@@ -328,18 +328,19 @@ def _repeated(draw: random.Random, count: int) -> Any:
     if kind == 2:
         return pa.nulls(count, draw.choice((pa.null(), pa.string(), pa.float64(), pa.list_(pa.string()))))
     words = pa.DictionaryArray.from_arrays(pa.array(np.zeros(1000, dtype=np.int8)), one)
+    length = min(1000, MOST_WORDS // count)
     if kind == 3:
-        first, length = np.zeros(count, dtype=np.int32), np.full(count, draw.choice((0, 1, 1000)), dtype=np.int32)
-        return pa.ListViewArray.from_arrays(pa.array(first), pa.array(length), words)
+        first, lengths = np.zeros(count, dtype=np.int32), np.full(count, draw.choice((0, 1, length)), dtype=np.int32)
+        return pa.ListViewArray.from_arrays(pa.array(first), pa.array(lengths), words)
     if kind == 4:
-        inner = pa.ListArray.from_arrays(pa.array([0, 1000], pa.int32()), words)
+        inner = pa.ListArray.from_arrays(pa.array([0, length], pa.int32()), words)
         return pa.DictionaryArray.from_arrays(zeros, inner)
     if kind == 5:
         views = pa.array([text or "z"], pa.string_view())
         same = pa.py_buffer(views.buffers()[1].to_pybytes()[:16] * count)
         return pa.Array.from_buffers(pa.string_view(), count, [None, same, *views.buffers()[2:]])
-    runs = pa.RunEndEncodedArray.from_arrays(pa.array([min(count, 10**6) * 1000], pa.int64()), one.slice(0, 1))
-    return pa.FixedSizeListArray.from_arrays(runs, 1000 * min(count, 10**6) // count)
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([count * length], pa.int64()), one.slice(0, 1))
+    return pa.FixedSizeListArray.from_arrays(runs, length)
 
 
 KINDS: dict[str, Callable[[Path, list[Path], str, int], None]] = {

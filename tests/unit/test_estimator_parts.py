@@ -77,6 +77,8 @@ def test_one_row_equals_the_row_among_others(model: LaMPClassifier) -> None:
         np.testing.assert_allclose(model.predict_proba(one)[0], wanted[row], atol=1e-6)
     found = model.suggest({name: values[0] for name, values in COLUMNS.items()}, most=4)
     assert len(found) == 4
+    pandas = pytest.importorskip("pandas")
+    assert model.suggest(pandas.DataFrame(COLUMNS).iloc[0], most=4) == found
 
 
 def test_what_training_never_saw(model: LaMPClassifier) -> None:

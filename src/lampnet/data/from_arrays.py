@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
@@ -94,6 +94,11 @@ def is_missing(value: Any) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
     return value is None or type(value).__name__ in ("NAType", "NaTType")
+
+
+def only_texts(values: Collection[Any]) -> bool:
+    """Whether all values are strings, and none of a class derived from them."""
+    return set(map(type, values)) <= {str}
 
 
 def holds_words(X: Any) -> bool:

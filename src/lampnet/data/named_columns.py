@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import sparse
 
 from lampnet.data.column_content import SAMPLE, role_of_values
 from lampnet.data.dataset import Dataset, Table
-from lampnet.data.from_arrays import column_names, column_values, is_frame, is_missing, rows_of
+from lampnet.data.from_arrays import column_names, column_values, is_frame, is_missing, only_texts, rows_of
 from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.data.parts import COLUMN_KINDS, Part, PartRows, part_of
 from lampnet.errors import DataError, did_you_mean
@@ -153,17 +154,31 @@ def _vectors(values: list[Any]) -> tuple[np.ndarray, None]:
 
 def _word_sets(values: list[Any]) -> tuple[sparse.csr_matrix, tuple[str, ...]]:
     """How often each row names each word, CSR float32, and the words; a string is cut at its `;`, `,` or `|`."""
-    rows = [_BETWEEN_WORDS.split(value) if isinstance(value, str) else list(value) for value in values]
-    named = [[str(word).strip() for word in row if not is_missing(word) and str(word).strip()] for row in rows]
-    words = tuple(sorted({word for row in named for word in row}))
+    named = [_counted(_BETWEEN_WORDS.split(value) if isinstance(value, str) else list(value)) for value in values]
+    words = tuple(sorted(set(chain.from_iterable(named))))
     if (bad := unwritable(words)) is not None:
         raise DataError(half_a_character("the word", words[bad]))
     column = {word: number for number, word in enumerate(words)}
     indices = [column[word] for row in named for word in row]
+    counts = np.array([count for row in named for count in row.values()], dtype=np.float32)
     indptr = np.concatenate([[0], np.cumsum([len(row) for row in named])]).astype(np.int64)
-    counts = sparse.csr_matrix((np.ones(len(indices), np.float32), indices, indptr), (len(values), len(words)))
-    counts.sum_duplicates()
-    return counts, words
+    found = sparse.csr_matrix((counts, indices, indptr), (len(values), len(words)))
+    found.sort_indices()
+    return found, words
+
+
+def _counted(entries: list[Any]) -> dict[str, int]:
+    """How often each word is among the entries of a cell, without blanks around it; each distinct string is cut once.
+
+    >>> _counted(["a", " a", None, "b", 2, ""])
+    {'a': 2, 'b': 1, '2': 1}
+    """
+    texts = entries if only_texts(entries) else [str(entry) for entry in entries if not is_missing(entry)]
+    found: dict[str, int] = {}
+    for text, count in Counter(texts).items():
+        if word := text.strip():
+            found[word] = found.get(word, 0) + count
+    return found
 
 
 def _table(columns: Mapping[str, tuple[Any, str]]) -> Table:

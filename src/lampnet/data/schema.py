@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def label_matrix(label_sets: Sequence[Iterable[Any]], label_names: Sequence[Any]
 
 def names_in(label_sets: Iterable[Iterable[str]]) -> tuple[str, ...]:
     """All names that occur, sorted."""
-    return tuple(sorted({label for labels in label_sets for label in labels}))
+    return tuple(sorted(set(chain.from_iterable(label_sets))))
 
 
 def align(train: Dataset, other: Dataset, part: str, may_share_none: bool = False) -> Dataset:

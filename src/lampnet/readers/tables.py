@@ -16,6 +16,7 @@ from scipy import sparse
 from lampnet.data.column_content import date_seconds
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
+from lampnet.data.from_arrays import only_texts
 from lampnet.data.joined_labels import found_separator, taken_apart
 from lampnet.data.named_columns import part_of_values
 from lampnet.data.names import half_a_character, unwritable
@@ -161,7 +162,9 @@ def _label_sets(table: RawTable, name: str, separator: str) -> tuple[list[list[s
         # The same few combinations come again and again: each is taken apart once.
         values, of_row = column.distinct
         return [_names(table, column, value, separator) for value in values], of_row
-    return [[str(name) for name in cell if name is not None] for cell in column], None
+    # A list may name a label many times over. Strings only: 1 and True are equal, but not the same label.
+    distinct = (dict.fromkeys(cell) if only_texts(cell) else cell for cell in column)
+    return [[str(name) for name in cell if name is not None] for cell in distinct], None
 
 
 def _names(table: RawTable, column: TextColumn, value: str, separator: str) -> list[str]:

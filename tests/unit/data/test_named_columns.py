@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lampnet.data.column_content import is_text, role_of_strings, role_of_values
 from lampnet.data.kinds import kind_of
@@ -63,13 +65,13 @@ def test_roles_that_are_given_hold() -> None:
     (table,) = part_rows(columns, roles).parts
     assert "1010" in table.rows.categories[1]
     assert np.isnan(table.rows.values[2, 1])
-    for given, problem in (
+    for asked, problem in (
         ({"txt": "plot"}, "did you mean 'text'"),
         ({"text": "plott"}, "no column 'plott'; did you mean 'plot'"),
         ({"text": "plot", "category": "plot"}, "as text and as category"),
     ):
         with pytest.raises(DataError, match=problem):
-            roles_of_columns(columns, given)
+            roles_of_columns(columns, asked)
     with pytest.raises(DataError, match="'plot' holds words such as 'a man"):
         part_rows(columns, roles_of_columns(columns, {"number": "plot"}))
 
@@ -101,3 +103,18 @@ def test_missing_values_of_every_role() -> None:
         assert part.present().tolist() == [1]
     assert words.feature_names == ("x", "y")
     assert np.isnan(table.rows.values[0, 0])
+
+
+@given(
+    st.lists(
+        st.lists(st.one_of(st.sampled_from(["a", " a", "b ", "", "1", " "]), st.sampled_from([1, 1.0, True, None]))),
+        min_size=1,
+    )
+)
+def test_words_of_lists_are_counted_as_one_by_one(cells: list[list[object]]) -> None:
+    """As by a slow count of every entry: equal entries of other types (1, 1.0, True) are words of their own."""
+    part = part_rows({"w": cells}, (("w", "words"),)).parts[0]
+    expected = [[str(entry).strip() for entry in cell if entry is not None and str(entry).strip()] for cell in cells]
+    assert part.feature_names == tuple(sorted({word for row in expected for word in row}))
+    slow = [[float(row.count(word)) for word in part.feature_names] for row in expected]
+    assert part.rows.toarray().tolist() == slow
