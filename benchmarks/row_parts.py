@@ -1,4 +1,4 @@
-"""Rows of several parts on real data: all parts together, each part alone, and ColumnTransformer + one-vs-rest.
+"""Rows of several parts on real data: all together, each alone, texts joined, and ColumnTransformer + one-vs-rest.
 
     python benchmarks/row_parts.py --data-root DIR [--data reuters ...] [--page-only]
 
@@ -27,6 +27,8 @@ from lampnet.readers.sources import Source
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measurements" / "row_parts.json"
 DRAWS = 2_000
+#: all texts of a row as one
+JOINED = "joined text"
 TITLES = {
     "reuters": "Reuters: title and body",
     "sider": "SIDER: SMILES and 20 descriptors",
@@ -167,6 +169,10 @@ def measure(name: str, root: str) -> dict[str, Any]:
         parts |= {
             f"{group[0] if role != 'number' else 'numbers'} alone": dict.fromkeys(group, role) for group in groups
         }
+    if set(roles.values()) == {"text"}:
+        for held in (train, test):
+            held[JOINED] = ["\n".join(cells) for cells in zip(*(held[column] for column in roles), strict=True)]
+        parts[JOINED] = {JOINED: "text"}
     by_row: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     found: dict[str, Any] = {"train": len(Y), "test": len(truth), "labels": truth.shape[1], "systems": {}}
     for system, own in [*parts.items(), ("ColumnTransformer + one-vs-rest", roles)]:
@@ -205,10 +211,10 @@ They are kept with the model."""
 
 
 MEASURED_HOW = """\
-Made by `benchmarks/row_parts.py`: lampnet's preset `quick` on all parts of a row and on each part alone,
-and scikit-learn's ColumnTransformer with one logistic regression per label on all parts. Example-F1 is that of
-each side's own decision, chosen out-of-fold on training rows; average precision is that of a row's labels,
-mean over the test rows. Gains are those of all parts over the system of the line, with 95% bootstrap
+Made by `benchmarks/row_parts.py`: lampnet's preset `quick` on all parts of a row, on each part alone and on all
+texts joined to one, and scikit-learn's ColumnTransformer with one logistic regression per label on all parts.
+Example-F1 is that of each side's own decision, chosen out-of-fold on training rows; average precision is that of a
+row's labels, mean over the test rows. Gains are those of all parts over the system of the line, with 95% bootstrap
 intervals over the test rows. lampnet's features of a SMILES hold such descriptors already."""
 
 
