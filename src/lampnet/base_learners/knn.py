@@ -19,6 +19,9 @@ NEIGHBOURS = 60
 FEW_ROWS = 4 * NEIGHBOURS
 REFERENCE_ROWS = 40_000  # neighbours are searched among at most this many training rows
 SIMILARITY_POWER = 6  # a neighbour's vote is its cosine to this power
+#: where a reference row comes from, as explanations call it with its number
+ORIGINS = ("training row {}", "validation row {}", "row {} of an earlier training")
+TRAINING, VALIDATION, EARLIER = range(len(ORIGINS))
 _BLOCK = 512
 
 
@@ -31,6 +34,8 @@ class KNNLearner:
         self.prior = np.zeros(0, dtype=np.float32)
         #: what each reference row counts, float32 (n,); None where all count the same
         self.row_weight: np.ndarray | None = None
+        #: where each reference row comes from and its number there, int64 (n, 2)
+        self.origins_n2 = np.zeros((0, 2), dtype=np.int64)
         self._X_T: Any = None
 
     def fit(
@@ -73,6 +78,8 @@ class KNNLearner:
         joined = [self.X[kept], rows[chosen]]
         self.X = sparse.csr_matrix(sparse.vstack(joined)) if sparse.issparse(rows) else np.vstack(joined)
         self._X_T = None
+        before_n2 = np.column_stack([np.full(len(kept), EARLIER), self.origins_n2[kept, 1]])
+        self.origins_n2 = np.vstack([before_n2, numbered(chosen)])
         if weights is not None or self.row_weight is not None:
             before = np.ones(old, dtype=np.float32) if self.row_weight is None else self.row_weight
             now = np.ones(len(Y_nL)) if weights is None else weights.row_n
@@ -107,17 +114,25 @@ class KNNLearner:
     ) -> None:
         self._store(X, Y_nL, seed, weights)
 
-    def store(self, X: Features, Y_nL: np.ndarray) -> None:
-        """Keep all of these rows as reference."""
+    def store(self, X: Features, Y_nL: np.ndarray, numbers: np.ndarray) -> None:
+        """Keep all of these rows, which have these numbers, as reference."""
         self._store(X, Y_nL, 0, None, len(Y_nL))
+        self.origins_n2 = numbered(numbers)
+
+    def number_rows(self, origins_n2: np.ndarray) -> None:
+        """Say where the rows that were learned from last come from, int (n, 2) as in `origins_n2`."""
+        new = self.origins_n2[:, 0] == TRAINING
+        self.origins_n2 = self.origins_n2.copy()  # copies of the learner share the array
+        self.origins_n2[new] = origins_n2[self.origins_n2[new, 1]]
 
     def _store(
-        self, X: Features, Y_nL: np.ndarray, seed: int, weights: Weights | None, most: int = REFERENCE_ROWS
+        self, X: Features, Y_nL: np.ndarray, seed: int, weights: Weights | None, most: int | None = None
     ) -> np.ndarray:
-        """Keep a sample of the rows as reference; return their indices."""
+        """Keep a sample of the rows as reference, `most` of them; return their indices."""
+        most = REFERENCE_ROWS if most is None else most
         self.prior = label_priors(Y_nL, row_n=rows_of(weights))
         chosen = np.sort(np.random.default_rng(seed).permutation(len(Y_nL))[:most])
-        self.X, self._X_T = _unit_rows(X[chosen]), None
+        self.X, self._X_T, self.origins_n2 = _unit_rows(X[chosen]), None, numbered(chosen)
         self.row_weight = None if weights is None else weights.row_n[chosen].astype(np.float32)
         # An unknown label counts as its prior, so it votes neither for nor against.
         Y = Y_nL[chosen]
@@ -188,6 +203,11 @@ class KNNLearner:
         """The labels of a reference row, by number; an unknown label counts as its prior and is none of them."""
         return np.flatnonzero(_dense(self.Y[index : index + 1])[0] == 1)
 
+    def name_of(self, index: int) -> str:
+        """What explanations call a reference row."""
+        origin, number = self.origins_n2[index].tolist()
+        return ORIGINS[origin].format(number)
+
     def _nearest(self, X: Features, rows_n: np.ndarray, k: int) -> np.ndarray:
         """The k nearest reference rows of some rows, searched in the same blocks as `logits` does.
 
@@ -209,11 +229,23 @@ class KNNLearner:
 
     def arrays(self) -> dict[str, np.ndarray]:
         own = {} if self.row_weight is None else {"row_weight": self.row_weight}
-        return {"prior": self.prior, **own, **_matrix_arrays("X", self.X), **_matrix_arrays("Y", self.Y)}
+        own |= {"prior": self.prior, "origins": self.origins_n2}
+        return own | _matrix_arrays("X", self.X) | _matrix_arrays("Y", self.Y)
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.prior, self.row_weight = arrays["prior"], arrays.get("row_weight")
         self.X, self.Y, self._X_T = _matrix_from("X", arrays), _matrix_from("Y", arrays), None
+        # Models of an older lampnet have no numbers: their rows are counted as they are stored.
+        self.origins_n2 = arrays.get("origins", numbered(np.arange(self.X.shape[0])))
+
+
+def numbered(numbers: np.ndarray, origin: int = TRAINING) -> np.ndarray:
+    """Rows of one origin with these numbers, int64 (n, 2).
+
+    >>> numbered(np.array([3, 5]), VALIDATION).tolist()
+    [[1, 3], [1, 5]]
+    """
+    return np.column_stack([np.full(len(numbers), origin), numbers]).astype(np.int64)
 
 
 def _bounded_logit(p: np.ndarray) -> np.ndarray:

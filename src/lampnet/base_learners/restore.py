@@ -10,7 +10,7 @@ from scipy import sparse
 
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
-from lampnet.base_learners.knn import KNNLearner
+from lampnet.base_learners.knn import ORIGINS, KNNLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import BaseLearner, Features
 from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack, reads_embedded
@@ -63,10 +63,18 @@ def _check(learner: BaseLearner, n_labels: int) -> None:
         if learner.row_weight is not None:
             _require_floats("knn.row_weight", learner.row_weight, (learner.X.shape[0],))
             _require(bool((learner.row_weight > 0).all()), "knn.row_weight must be positive")
+        _check_origins(learner.origins_n2, learner.X.shape[0])
     elif isinstance(learner, ForestLearner):
         _check_forest(learner, n_labels)
     elif isinstance(learner, BoostedLearner):
         _check_boosted(learner, n_labels)
+
+
+def _check_origins(origins_n2: np.ndarray, n: int) -> None:
+    fits = origins_n2.shape == (n, 2) and origins_n2.dtype == np.int64
+    _require(fits, f"knn.origins has shape {origins_n2.shape}, expected integers of {(n, 2)}")
+    known = (origins_n2 >= 0).all() and (origins_n2[:, 0] < len(ORIGINS)).all()
+    _require(known, "knn.origins: rows that come from nowhere")
 
 
 def _check_forest(forest: ForestLearner, n_labels: int) -> None:

@@ -216,11 +216,17 @@ class Stack:
             learners.append(terms.scaled(weights[:, k] / float(self.spread[k]), self.centre[labels_K, k]))
         return self.weights.bias_L[labels_K].astype(np.float64), learners
 
-    def labels_of_neighbour(self, name: str, index: int) -> np.ndarray:
-        """The labels, by number, of a training row that `terms` of this learner has as a neighbour."""
+    def neighbour(self, name: str, index: int) -> tuple[str, np.ndarray]:
+        """A row that `terms` of this learner has as a neighbour: what it is called, and its labels by number."""
         knn = self.learners[self.names.index(name)]
         assert isinstance(knn, KNNLearner)
-        return knn.labels_of(index)
+        return knn.name_of(index), knn.labels_of(index)
+
+    def number_rows(self, origins_n2: np.ndarray) -> None:
+        """Say where the rows that were learned from last come from: see `KNNLearner.origins_n2`."""
+        for learner in self.learners:
+            if isinstance(learner, KNNLearner):
+                learner.number_rows(origins_n2)
 
     def columns_of(self, name: str, X: Features) -> Features:
         """The features that a learner reads: of a pretrained encoder's dense float32, of the rest as they come."""

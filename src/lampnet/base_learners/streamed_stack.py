@@ -108,15 +108,16 @@ def _knn(learner: KNNLearner, rows: RowStream, seed: int, context: FitContext) -
     stored = order[len(held_out) :]
     scores: dict[int, float] = {}
     for most in sorted({max(FEW_ROWS, min(size, len(stored))) for size in STORED_ROWS}):
-        X, Y = rows.take(np.sort(stored[:most]))
-        learner.store(_heaviest_features(X), Y)
+        some = np.sort(stored[:most])
+        X, Y = rows.take(some)
+        learner.store(_heaviest_features(X), Y, some)
         scores[most] = average_precision(learner.logits(X_held_out), Y_held_out)
     fewest = min(most for most, score in scores.items() if score >= max(scores.values()) - NEARLY_AS_GOOD)
     context.log(f"knn: {fewest:,} of {n:,} rows are stored ({_described(scores)} on held-out rows)")
     chosen = np.sort(stored[:fewest])
     if fewest != max(scores):
         X, Y = rows.take(chosen)
-        learner.store(_heaviest_features(X), Y)
+        learner.store(_heaviest_features(X), Y, chosen)
 
     def out_of_fold(numbers: np.ndarray, X: Features) -> np.ndarray:
         folds = (rows.fold_n[numbers], rows.fold_n[chosen]) if rows.blocked else (numbers, chosen)

@@ -28,7 +28,7 @@ from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.errors import DataError
 
 #: what a data set has one of for each row, where it has it at all
-BY_ROW = ("ids", "groups", "times", "weights", "row_edges", "known")
+BY_ROW = ("ids", "numbers", "groups", "times", "weights", "row_edges", "known")
 KINDS = ("wordset", "text", "vector", "columns", "dna", "molecule", "image", "parts")
 
 
@@ -71,6 +71,7 @@ class Dataset:
     label_names: tuple[str, ...]  # the L names, in the order of the columns
     feature_names: tuple[str, ...] | None = None  # wordset and vector: the F names, where known
     ids: tuple[str, ...] | None = None  # a name for each row, where the file has one
+    numbers: tuple[int, ...] | None = None  # where each row stood before rows were taken out; None: as they stand
     times: tuple[Any, ...] | None = None  # a time for each row, where rows are to be split by it
     weights: tuple[float, ...] | None = None  # what each row counts when it is learned from; None: all the same
     groups: tuple[str, ...] | None = None  # a split key for each row (DNA: the chromosome), where there is one
@@ -117,7 +118,12 @@ class Dataset:
         return int(shape[1]) if len(shape) == 2 else None
 
     def take(self, index: np.ndarray) -> Dataset:
-        """The rows with these numbers, in this order."""
+        """The rows with these numbers, in this order.
+
+        >>> rows = Dataset(name="x", kind="text", rows=list("abcd"), labels=None, label_names=())
+        >>> rows.take([1, 2, 3]).take([2, 0]).numbers
+        (3, 1)
+        """
         index = np.asarray(index)
 
         def pick(values: Any) -> Any:
@@ -128,7 +134,8 @@ class Dataset:
             self,
             rows=rows_taken(self.rows, index),
             labels=labels,
-            **{name: pick(getattr(self, name)) for name in BY_ROW},
+            **{name: pick(getattr(self, name)) for name in BY_ROW}
+            | {"numbers": pick(range(len(self)) if self.numbers is None else self.numbers)},
         )
 
     @classmethod

@@ -204,12 +204,12 @@ class _RowTerms:
         assert stack is not None
         found = []
         for j in largest:
-            own = stack.labels_of_neighbour(learner, int(index[j]))[:MOST_NEIGHBOUR_LABELS]
+            name, own = stack.neighbour(learner, int(index[j]))
             found.append(
                 Term(
-                    name=f"training row {index[j]}",
+                    name=name,
                     value=float(values[j]),
-                    labels=tuple(names[label] for label in own),
+                    labels=tuple(names[label] for label in own[:MOST_NEIGHBOUR_LABELS]),
                     similarity=float(similarity[j]),
                 )
             )

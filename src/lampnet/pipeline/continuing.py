@@ -41,7 +41,7 @@ from lampnet.model.build import build_member
 from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.control import Control
 from lampnet.pipeline.label_edits import as_one_training
-from lampnet.pipeline.plan import Before, Fold, Plan
+from lampnet.pipeline.plan import Before, Fold, Plan, row_origins
 
 #: folds of the new rows where they are too many for an ensemble of the usual size
 FEWEST_FOLDS = 2
@@ -124,6 +124,8 @@ def continued(splits: Splits, start: Start, config: Config, control: Control, la
     blocked = splits.serially_correlated
     fold_n = splits.folds_of(train, config.training.folds, config.training.seed, blocked)
     stack, base_logits, weights = _stack(model, encoded, truth, fold_n, config.training.seed, counts, control)
+    if stack is not None:
+        stack.number_rows(row_origins(train))
     folds = []
     for (rest, own), own_weights in zip(parts_of(fold_n), weights, strict=True):
         views = examples_of_views(encoded, truth, base_logits, own_weights, counts)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.base_learners.earned_place import ON_TRIAL, on_trial
+from lampnet.base_learners.knn import TRAINING, VALIDATION, numbered
 from lampnet.base_learners.protocol import FOLDS, BaseLearner, FitContext
 from lampnet.base_learners.stack import FittedLearner, Stack, vstack_features
 from lampnet.base_learners.stacking_weights import StackingWeights
@@ -109,6 +110,8 @@ def cross_fitted(splits: Splits, config: Config, control: Control, label_weight:
     stack, base_logits = _fit_base_learners(
         config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts
     )
+    if stack is not None:
+        stack.number_rows(row_origins(train))
     fold_n = ensemble_folds(splits, config)
     weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
     if stack is not None and base_logits is not None:
@@ -155,6 +158,7 @@ def single_split(
     seconds = control.budget.spent() - began
     weights, held_out_logits = None, None
     if stack is not None and base_logits is not None:
+        stack.number_rows(row_origins(train))
         control.phase(0.0, "stacking weights")
         fold_n = splits.folds_of(train, FOLDS, config.training.seed, blocked)
         weights = stack.choose_and_fit_weights(base_logits, truth, fold_n, counts)
@@ -172,10 +176,24 @@ def single_split(
         both = None if train.weights is None else (*train.weights, *(valid.weights or np.ones(len(valid))))
         again = Weights.of(both, label_weight, train.label_names, labels)
         stack.refit(features, labels, config.training.seed, control.report, again)
+        stack.number_rows(row_origins(train, valid))
 
     again = refit if stack is not None and config.training.refit_base_learners else None
     plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)}, counts)
     return replace(plan, refit=again, refit_seconds=REFIT_SHARE * seconds if again is not None else 0.0)
+
+
+def row_origins(train: Dataset, valid: Dataset | None = None) -> np.ndarray:
+    """Where training rows and, behind them, validation rows come from, int (n, 2) as explanations name neighbours.
+
+    Validation rows that were taken out of the rows that came are numbered as these; those that came apart, as they are.
+    """
+    numbers, held_out = (
+        np.arange(len(part)) if part.numbers is None else np.array(part.numbers, dtype=np.int64)
+        for part in (train, train.take(np.arange(0)) if valid is None else valid)
+    )
+    taken = train.numbers is not None and not np.isin(held_out, numbers).any()
+    return np.vstack([numbered(numbers), numbered(held_out, TRAINING if taken else VALIDATION)])
 
 
 def mapped(rows: MappedRows) -> Plan:

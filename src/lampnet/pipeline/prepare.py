@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from lampnet.base_learners.knn import numbered
 from lampnet.base_learners.protocol import FOLDS, Features, FitContext
 from lampnet.base_learners.row_stream import RowStream
 from lampnet.base_learners.stack import Stack
@@ -270,6 +271,8 @@ class _Writer:
         self.features = {name: FeatureSpool(folder / SPOOL / name) for name in self.parts}
         #: of the training rows
         self.numbers: list[np.ndarray] = []
+        #: where they stood in what came
+        self.stood: list[np.ndarray] = []
         self.labels: list[sparse.csr_matrix] = []
 
     def append(self, chunk: Dataset, numbers: np.ndarray, is_valid: np.ndarray) -> None:
@@ -291,6 +294,7 @@ class _Writer:
             self.features[name].append(encoded.features[rows])
             if name == "train":
                 self.numbers.append(numbers)
+                self.stood.append(numbers if chunk.numbers is None else np.array(chunk.numbers)[rows])
                 self.labels.append(sparse.csr_matrix(labels, dtype=np.float32))
 
     def fit_base_learners(self, blocked: bool, log: Log) -> Stack | None:
@@ -316,6 +320,7 @@ class _Writer:
             log(f"the rows are streamed; their out-of-fold logits come from {STREAMED_FOLDS} folds")
             rows = RowStream(features, labels, fold_n, blocked)
             out_of_fold = fit_streamed_stack(stack, rows, seed, FitContext(log=log)).logits
+        stack.number_rows(numbered(np.concatenate(self.stood)))
         if _keeps_logits(self.config, n):
             log(f"out-of-fold base logits of {n:,} rows")
             self._write_logits("train", out_of_fold)
