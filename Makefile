@@ -37,7 +37,7 @@ lint: install
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not faults" -n auto --dist loadfile
 
-# Ray, Dask and MLflow, which are too large for every run of the tests.
+# Ray, Dask, Spark (which needs Java) and MLflow, which are too large for every run of the tests.
 test-scoring: .venv/scoring
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/unit/scoring
 

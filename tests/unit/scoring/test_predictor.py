@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,29 +49,53 @@ def test_mistakes(films: Path, tmp_path: Path) -> None:
         Predictor(films, asked={"top_k": -1})
 
 
-def test_in_dask(films: Path, parts: Path, frame: Any) -> None:
-    """As docs/export.md shows it."""
-    dask = pytest.importorskip("dask.dataframe", reason="dask is not installed")
-    rows = dask.read_parquet([str(file) for file in sorted(parts.glob("*.parquet"))])
-    empty = Predictor(films)(frame[:1])[:0]
-    found = rows.map_partitions(Predictor(films), meta=empty).compute(scheduler="threads")
-    expected = Predictor(films)(frame)
-    assert [list(labels) for labels in found["labels"]] == [list(labels) for labels in expected["labels"]]
+def documented(tool: str) -> str:
+    """The Python of docs/export.md that uses this tool."""
+    page = (Path(__file__).parents[3] / "docs" / "export.md").read_text(encoding="utf-8")
+    [code] = [code for code in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if f"{tool}." in code]
+    return code
 
 
-def test_in_spark(films: Path, parts: Path, frame: Any) -> None:
-    """As docs/export.md shows it."""
-    sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed")
+@pytest.fixture
+def beside_the_rows(films: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a folder with the rows and the model, where the examples look for them."""
+    (parts / "notes.txt").unlink()
+    (parts.parent / "model").symlink_to(films)
+    monkeypatch.chdir(parts.parent)
+
+
+@pytest.mark.usefixtures("beside_the_rows")
+def test_the_dask_example_as_printed(films: Path, parts: Path) -> None:
+    pytest.importorskip("dask.dataframe", reason="dask is not installed")
+    exec(compile(documented("dask"), "the Dask example", "exec"), {"__name__": "example"})
+    predict, written = Predictor(films), sorted(Path("predicted").glob("*.parquet"))
+    assert len(written) == 4
+    for rows, found in zip(sorted(parts.glob("*.parquet")), map(pd.read_parquet, written), strict=True):
+        expected = predict(pd.read_parquet(rows))
+        assert [list(labels) for labels in found["labels"]] == [list(labels) for labels in expected["labels"]]
+
+
+@pytest.mark.usefixtures("beside_the_rows")
+@pytest.mark.filterwarnings("ignore")  # Spark's own
+def test_the_spark_example_as_printed(films: Path, parts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyspark.sql", reason="pyspark is not installed: make test-scoring installs it")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, which is not installed")
-    spark = sql.SparkSession.builder.master("local[1]").getOrCreate()
-
-    def score(batches: Any) -> Any:
-        predict = Predictor(films)
-        yield from map(predict, batches)
-
-    schema = "id string, labels array<string>, scores array<float>"
-    found = spark.read.parquet(str(parts)).mapInPandas(score, schema).toPandas()
-    expected = Predictor(films)(frame)
-    assert sorted(map(sorted, found["labels"])) == sorted(map(sorted, expected["labels"]))
-    spark.stop()
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    options = "--master local[2] --driver-memory 1g --conf spark.ui.enabled=false pyspark-shell"
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", options)
+    names: dict[str, Any] = {"__name__": "__main__"}  # functions of the example travel to the workers by value
+    try:
+        exec(compile(documented("pyspark"), "the Spark example", "exec"), names)
+    finally:
+        if "spark" in names:
+            names["spark"].stop()
+    found = pd.read_parquet("predicted").sort_values(["plot", "year"], ignore_index=True)
+    rows = pd.concat([pd.read_parquet(file) for file in sorted(parts.glob("*.parquet"))])
+    rows = rows.sort_values(["plot", "year"], ignore_index=True)
+    pd.testing.assert_frame_equal(found[["plot", "year"]], rows, check_dtype=False)
+    expected = Predictor(films)(rows)
+    assert [list(one["labels"]) for one in found["tags"]] == [list(labels) for labels in expected["labels"]]
+    for one, scores in zip(found["tags"], expected["scores"], strict=True):
+        np.testing.assert_allclose(one["scores"], scores, atol=1e-6)
