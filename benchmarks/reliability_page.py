@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -38,7 +39,9 @@ def figures(folder: Path) -> dict[str, str]:
             found[f"service_{which}"] = f"{service['predictions']:,}"
             found[f"service_{which}_grown"] = f"{max(0, service['grown_kb']):,} kB"
     if (load := faults.get("service[requests]")) is not None:
-        found["load_requests"], found["load_grown"] = f"{load['requests']:,}", f"{max(0, load['grown_kb']):,} kB"
+        found["load_requests"], found["load_part"] = f"{load['requests']:,}", f"{load['part']:,}"
+        found["load_grown"] = f"{max(0, median(load['grown_kb'])):,.0f} kB"
+        found["load_most_grown"] = f"{max(load['grown_kb']):,} kB"
     if (killed := faults.get("service[killed workers]")) is not None:
         found |= {"workers_killed": f"{killed['kills']:,}", "workers_answered": f"{killed['answered']:,}"}
         found["workers_lost"] = f"{killed['lost_with_their_worker']:,}"
