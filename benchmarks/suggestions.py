@@ -7,7 +7,7 @@
 A person sees ten labels and accepts a true one with a click, until the row has all of its labels. Where none of the
 ten is true, another click brings the next ten. The static list is ranked by the input once; ours is ranked again after
 every click, by the input, the labels accepted and the labels passed over. The least possible is one click per label.
-Also measured: the time of one call of `suggest` on one core, with three true labels known.
+Also measured: the processor time of one call of `suggest` on one thread, with three true labels known.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def measure(name: str) -> dict[str, Any]:
     seconds = []
     for row in range(min(TIMED, len(test))):
         one = test.take(np.array([row]))
-        began = time.perf_counter()
+        began = time.process_time()
         encoded = model.encoder.encode(one.rows, one.row_edges)
         found = suggest(conditional, model.logits_of(model.views(encoded))[0], states[row], priors, SHOWN)
         input_parts(model, encoded, 0, np.array([each.label for each in found]))
-        seconds.append(time.perf_counter() - began)
+        seconds.append(time.process_time() - began)
     difference = static - guided
     return {
         "rows": len(test),
