@@ -289,7 +289,7 @@ def growth_case(folder: Path, seeds: list[Path], seed: str, number: int) -> None
 
 #: bytes of text, and words in lists, that a column stands for at most: many times the memory that readers may take
 MOST_TEXT, MOST_WORDS = 10**10, 10**8
-_CPU_SECONDS = {"damage": 10.0, "growth": 60.0, "expansion": 200.0}
+_CPU_SECONDS = {"damage": 10.0, "growth": 60.0, "expansion": 400.0}
 
 
 def expansion_case(folder: Path, seeds: list[Path], seed: str, number: int) -> None:

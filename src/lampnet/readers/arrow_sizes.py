@@ -16,6 +16,8 @@ from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 #: Bytes for a number: as it comes, as float64, and in a table.
 _NUMBER = 32
+#: Views counted at once.
+_BLOCK = 1 << 16
 
 
 def cell_sizes(array: Any, budget: MemoryBudget) -> np.ndarray:
@@ -67,7 +69,8 @@ def viewed_bytes(array: Any) -> int:
     """
     kind = array.type
     if types.is_string_view(kind) or types.is_binary_view(kind):
-        return int(np.maximum(_lengths(array), 0).sum())
+        blocks = (array.slice(first, _BLOCK) for first in range(0, len(array), _BLOCK))
+        return sum(int(np.maximum(_lengths(block), 0).sum()) for block in blocks)
     return sum(viewed_bytes(child) for child in _children(array))
 
 

@@ -23,6 +23,7 @@ from scipy import sparse
 from lampnet.data.schema import NoLabels
 from lampnet.errors import ConfigError, FormatError
 from lampnet.readers.any_format import read_file
+from lampnet.readers.arrow_sizes import viewed_bytes
 from lampnet.readers.table_chunks import TableChunks
 from lampnet.runtime.memory_limit import VARIABLE, MemoryBudget, limited_to, machine_memory, memory_limit
 
@@ -143,6 +144,19 @@ EXPANDING: dict[str, Callable[[], bytes]] = {
     "categories.arff": lambda: b"@relation r\n@attribute a {" + b"0," * 400_000 + b"0}\n@data\n0\n",
     "many.fa": lambda: b"".join(b">%d\nA\n" % i for i in range(25_000)),
 }  # fmt: skip
+
+
+def test_views_are_counted_in_little_memory() -> None:
+    one = pa.array(["x" * 100], pa.string_view())
+    views = pa.py_buffer(one.buffers()[1].to_pybytes()[:16] * 10**6)
+    many = pa.Array.from_buffers(pa.string_view(), 10**6, [None, views, *one.buffers()[2:]])
+    tracemalloc.start()
+    try:
+        assert viewed_bytes(many) == viewed_bytes(many.slice(1)) + 100 == 10**8
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 3_000_000  # ten million views, 160 MB in the file, would need 80 MB or more at once
 
 
 @pytest.mark.parametrize("name", EXPANDING)
