@@ -5,7 +5,8 @@
     python benchmarks/added_labels.py --check            # fail where the page differs from the measurements
 
 The most frequent, a middling and the rarest of the labels that have enough training rows are left out of the training
-in turn and then added. Models are those of the preset `quick` on one thread; the seed draws the examples.
+in turn and then added to its linear base learners, the only ones that learn it. Models are those of the preset `quick`
+on one thread; the seed draws the examples.
 """
 
 from __future__ import annotations
@@ -15,14 +16,22 @@ from typing import Any
 
 import numpy as np
 
-from pages.measured_section import MeasuredSection, with_missing
+from pages.measured_section import MeasuredSection, by_seed, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
-PLANNED = ("bibtex", "emotions", "scene")
+PLANNED = ("bibtex", "emotions", "goemotions-sample", "goemotions-sample with an encoder", "scene")
+#: what follows a data set's name where texts are read by the installed pretrained encoder, too
+WITH_ENCODER = " with an encoder"
 SEEDS = (0, 1, 2)
 EXAMPLES = (5, 20, 100)
-#: what is compared, as the table calls it
-SYSTEMS = {"added": "added", "alone": "logistic regression", "trained": "trained with it"}
+#: what is compared, as the table calls it; the name counts where rows are texts
+SYSTEMS = {
+    "added": "added",
+    "unnamed": "without its name",
+    "alone": "logistic regression",
+    "messages": "and the other labels' logits",
+    "trained": "trained with it",
+}
 
 
 def measure(name: str, seed: int) -> list[dict[str, Any]]:
@@ -33,10 +42,13 @@ def measure(name: str, seed: int) -> list[dict[str, Any]]:
     from lampnet.experiments.material import open_material
     from lampnet.pipeline.fit import fit
 
-    material = open_material(name, seed=seed)
+    data = name.removesuffix(WITH_ENCODER)
+    material = open_material(data, seed=seed)
     labelled, test = material.labelled, material.part("test")
     rows = labelled.train if labelled.valid is None else Dataset.joined([labelled.train, labelled.valid])
     changes = {"training.threads": 1, "training.seed": seed, "known.method": "none"}
+    if name != data:
+        changes |= {"input.pretrained": "auto", "input.pretrained_use": "pooled"}
     config = Config.preset("quick").updated(changes)
     Y, truth = rows.indicator(), test.indicator()
     often = np.flatnonzero((Y.sum(axis=0) >= EXAMPLES[-1]) & ((1 - Y).sum(axis=0) >= EXAMPLES[-1]))
@@ -55,15 +67,15 @@ def added(rows: Any, test: Any, label: int, prior: float, config: Any, seed: int
     """Scores of a label that the training did not have, for each number of examples."""
     from dataclasses import replace
 
-    from sklearn.linear_model import LogisticRegression
-
     from lampnet.data.splits import Splits
     from lampnet.pipeline.fit import fit
     from lampnet.pipeline.label_edits import add_label
 
     others = [number for number in range(len(rows.label_names)) if number != label]
     names = tuple(rows.label_names[number] for number in others)
-    model = fit(Splits(train=replace(rows, labels=rows.labels[:, others], label_names=names)), config)
+    learners = ("linear", "pretrained_linear") if config.input.pools else ("linear",)
+    few = config.updated({"model.base_learners": learners})
+    model = fit(Splits(train=replace(rows, labels=rows.labels[:, others], label_names=names)), few)
     y, truth = rows.indicator()[:, label], test.indicator()[:, label]
     order = np.random.default_rng(seed).permutation(len(y))
     features = model.encoder.encode(test.rows, test.row_edges).features
@@ -72,10 +84,36 @@ def added(rows: Any, test: Any, label: int, prior: float, config: Any, seed: int
         some = np.sort(np.concatenate([order[y[order] == value][:count] for value in (1, 0)]))
         encoded = model.encoder.encode(rows.take(some).rows, None)
         edited = add_label(model, rows.label_names[label], encoded, y[some], prior)
-        alone = LogisticRegression(max_iter=1000).fit(encoded.features, y[some])
-        proba = {"added": edited.proba(test.rows)[:, -1], "alone": alone.predict_proba(features)[:, 1]}
+        proba = {"added": edited.proba(test.rows)[:, -1]} | rivals(model, encoded.features, y[some], features, seed)
         found[str(count)] = {system: scores(truth, p, prior) for system, p in proba.items()}
     return found
+
+
+def rivals(model: Any, X: Any, y: np.ndarray, test: Any, seed: int) -> dict[str, np.ndarray]:
+    """What the examples alone give for the test rows: without the name, by scikit-learn, with other labels' logits."""
+    from scipy import sparse
+    from sklearn.linear_model import LogisticRegression
+
+    from lampnet.base_learners.added_label import fit_added_label
+
+    column = fit_added_label(X, y, seed)
+    alone = LogisticRegression(max_iter=1000).fit(X, y)
+    linear = model.stack.learners[0]
+    said = [np.asarray(model.stack.columns_of("linear", rows) @ linear.weights) for rows in (X, test)]
+    centre, spread = said[0].mean(axis=0), np.maximum(said[0].std(axis=0), 1e-3)
+    # All labels' logits together as long as a row of features.
+    squares = X.multiply(X) if sparse.issparse(X) else np.square(X)
+    scale = np.sqrt(squares.sum() / said[0].size)
+    joined = [
+        sparse.csr_matrix(sparse.hstack([sparse.csr_matrix(rows), sparse.csr_matrix(scale * (own - centre) / spread)]))
+        for rows, own in zip((X, test), said, strict=True)
+    ]
+    messages = LogisticRegression(max_iter=1000).fit(joined[0], y)
+    return {
+        "unnamed": np.asarray(test @ column.weights_F).ravel() + column.intercept,
+        "alone": alone.predict_proba(test)[:, 1],
+        "messages": messages.predict_proba(joined[1])[:, 1],
+    }
 
 
 def scores(truth: np.ndarray, proba: np.ndarray, prior: float) -> dict[str, float]:
@@ -88,27 +126,32 @@ def scores(truth: np.ndarray, proba: np.ndarray, prior: float) -> dict[str, floa
 
 
 def table(measured: dict[str, Any]) -> str:
-    """Markdown: means over labels and seeds, and how often the added label was better than the examples alone."""
+    """Markdown: mean average precision over labels and seeds, and what was added against the examples alone."""
     lines = [
-        "| data | examples with it, without it | AP added | AP logistic regression | AP trained with it | "
-        "difference to logistic regression (each seed) | F1 added | F1 logistic regression | F1 trained with it |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| data (labels, seeds) | examples with it, without it | "
+        + " | ".join(SYSTEMS.values())
+        + " | added against logistic regression (each seed) | F1 added | F1 trained with it |",
+        "|---|--:|" + "--:|" * (len(SYSTEMS) + 3),
     ]
     for name, runs in sorted(measured.items()):
+        seeds, texts = sorted({run["seed"] for run in runs}), name.startswith("goemotions")
         for count in map(str, EXAMPLES):
             means = {
                 (system, key): [
-                    np.mean([_of(run, count, system)[key] for run in runs if run["seed"] == seed]) for seed in SEEDS
+                    float(np.mean([_of(run, count, system)[key] for run in runs if run["seed"] == seed]))
+                    for seed in seeds
                 ]
                 for system in SYSTEMS
                 for key in ("ap", "f1")
             }
-            gains = np.subtract(means["added", "ap"], means["alone", "ap"])
-            ap, f1 = (" | ".join(f"{np.mean(means[system, key]):.3f}" for system in SYSTEMS) for key in ("ap", "f1"))
-            each = f"{gains.mean():+.3f} ({', '.join(f'{gain:+.3f}' for gain in gains)})"
+            cells = [
+                "" if system == "unnamed" and not texts else f"{np.mean(means[system, 'ap']):.3f}" for system in SYSTEMS
+            ]
+            gains = np.subtract(means["added", "ap"], means["alone", "ap"]).tolist()
+            f1 = [f"{np.mean(means[system, 'f1']):.3f}" for system in ("added", "trained")]
             labels = len({run["label"] for run in runs})
-            data = f"{name} ({labels} labels)" if count == str(EXAMPLES[0]) else ""
-            lines.append(f"| {data} | {count}, {count} | {ap} | {each} | {f1} |")
+            data = f"{name} ({labels}, {len(seeds)})" if count == str(EXAMPLES[0]) else ""
+            lines.append(f"| {data} | {count}, {count} | {' | '.join([*cells, by_seed(gains), *f1])} |")
     return with_missing(lines, measured, PLANNED)
 
 

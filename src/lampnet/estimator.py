@@ -557,7 +557,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def add_label(self, name: Any, X: Any, y: Any, prior: float | None = None) -> LaMPClassifier:
         """One more label, from a few examples: rows X and, for each, whether it has the label (1 or 0).
 
-        The label receives the other labels' logits as messages; no other label's probability changes.
+        Where rows are texts the label starts from its name, too, unless the examples speak against it. No other label's
+        probability changes.
 
         prior : the share of all rows that have the label; by default it is as frequent as among the examples
 

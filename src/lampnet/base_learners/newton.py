@@ -77,12 +77,12 @@ def fit_linear(
     stopping: Stopping = Stopping(),  # noqa: B008 (frozen)
     report: Callable[[float], None] = lambda share: None,
     row_n: np.ndarray | None = None,
-    centre: tuple[np.ndarray, np.ndarray] | None = None,
+    centre: tuple[np.ndarray, np.ndarray | None] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Weights (F, L) and intercepts (L,) of all labels; NaN in Y leaves that row out for that label.
 
     `row_n` (n,) says what each row counts: a weight of two is the row twice. `centre`, weights and intercepts, is where
-    the penalty pulls to.
+    the penalty pulls to; None for intercepts that are free.
     `report` is called with the share of the labels that are solved; an exception that it raises ends the fit.
 
     >>> X = Matrix(np.array([[-1.0], [1.0]], dtype=np.float32))
@@ -100,7 +100,9 @@ def fit_linear(
         begin = None if start is None else (start[0][:, some], start[1][some])
         # The groups share the time: what one does not use, the next ones have.
         limit = None if stopping.seconds is None else began + stopping.seconds * (number + 1) / len(groups)
-        towards = None if centre is None else (centre[0][:, some], centre[1][some])
+        towards = None
+        if centre is not None:
+            towards = (centre[0][:, some], None if centre[1] is None else centre[1][some])
         return _Problem(X, Y_nL[:, some], C, loss, pulse, row_n, towards).solve(begin, stopping, limit)
 
     W = np.empty((X.shape[1], Y_nL.shape[1]), dtype=np.float32)
@@ -121,9 +123,10 @@ class _Problem:
         loss: Loss,
         pulse: Callable[[], None],
         row_n: np.ndarray | None = None,
-        centre: tuple[np.ndarray, np.ndarray] | None = None,
+        centre: tuple[np.ndarray, np.ndarray | None] | None = None,
     ) -> None:
-        self.centre = None if centre is None else tuple(torch.from_numpy(np.ascontiguousarray(c)) for c in centre)
+        #: weights and intercepts
+        self.centre = tuple(None if c is None else torch.from_numpy(np.ascontiguousarray(c)) for c in centre or ())
         self.X, self.C, self.loss, self.pulse = X, C, loss, pulse
         known = ~np.isnan(Y_nL)
         #: what each entry counts, (n, L) or (n, 1); None where all count 1
@@ -181,9 +184,11 @@ class _Problem:
 
     def pulled(self, W: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         """How far weights and intercepts are from where the penalty pulls to."""
-        if self.centre is None:
-            return W, torch.zeros_like(b)
-        return W - self.centre[0], b - self.centre[1]
+        weights, intercepts = self.centre or (None, None)
+        return (
+            W if weights is None else W - weights,
+            torch.zeros_like(b) if intercepts is None else b - intercepts,
+        )
 
     def objective(self, logits: Tensor, W: Tensor, b: Tensor) -> Tensor:
         """What is minimised, (L,)."""

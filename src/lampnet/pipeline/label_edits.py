@@ -19,6 +19,7 @@ from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.base_learners.linear import LinearLearner
+from lampnet.base_learners.protocol import Features
 from lampnet.base_learners.stack import Stack
 from lampnet.base_learners.stacking_weights import StackingWeights
 from lampnet.data.label_hierarchy import LabelHierarchy
@@ -33,6 +34,8 @@ from lampnet.inference.conditional import Conditional
 from lampnet.inference.predictor import FittedModel
 from lampnet.inference.shown_labels import ShownLabels, any_of
 
+#: learners whose weights a new label gets, in the order of the features that they read
+LINEAR = ("linear", "pretrained_linear")
 #: for each label, the labels before that it is made of; none for a label that is added
 Sources = Sequence[tuple[int, ...]]
 
@@ -72,7 +75,7 @@ def merge_labels(model: FittedModel, merged: Sequence[str], into: str) -> Fitted
 def add_label(
     model: FittedModel, name: str, encoded: EncodedRows, y_n: np.ndarray, prior: float | None = None
 ) -> FittedModel:
-    """The model with one more label, learned from a few examples.
+    """The model with one more label, learned from a few examples and, where rows are texts, from its name.
 
     y_n    1 and 0, both among them
     prior  the share of all rows that have the label, where the examples have it more or less often
@@ -86,10 +89,9 @@ def add_label(
     stack = model.stack
     if stack is None or "linear" not in stack.names:
         raise ConfigError("a label can be added to models with the linear base learner; train this one again with it")
-    at = stack.names.index("linear")
-    learner = stack.learners[at]
-    assert isinstance(learner, LinearLearner)
-    column = fit_added_label(learner, stack.columns_of("linear", encoded.features), y, model.config.training.seed)
+    column = fit_added_label(
+        _read_linearly(stack, encoded.features), y, model.config.training.seed, _features_of_name(model, stack, name)
+    )
     own = float(label_priors(y[:, None], np.float64)[0])
     intercept = column.intercept if prior is None else column.intercept + float(logit(prior) - logit(own))
     share = own if prior is None else prior
@@ -100,14 +102,30 @@ def add_label(
     made = _edited(
         replace(
             model,
-            stack=_with_column(stack, at, column.weights_F, intercept, share),
+            stack=_with_column(stack, column.weights_F, intercept, share),
             shown=ShownLabels(shown.groups, np.append(shown.priors_S, np.float32(share)), shown.trained),
         ),
         (*model.label_names, name),
         [*((number,) for number in range(len(model.label_names))), ()],
         added=((columns,), share),
     )
-    return _noted(made, f"{name!r} added from {len(y)} examples, {int(y.sum())} of which have it")
+    name_too = " and its name" if column.from_name else ""
+    return _noted(made, f"{name!r} added from {len(y)} examples{name_too}, {int(y.sum())} of which have it")
+
+
+def _read_linearly(stack: Stack, X: Features) -> Features:
+    """The features that the stack's linear learners read, all of them side by side."""
+    return X if all(name in stack.names for name in LINEAR) else stack.columns_of("linear", X)
+
+
+def _features_of_name(model: FittedModel, stack: Stack, name: str) -> np.ndarray | None:
+    """What sets the name apart from those of the other labels, (F,); None where rows are no texts."""
+    if model.encoder.kind != "text":
+        return None
+    texts = [label.replace("_", " ") for label in (name, *model.label_names)]
+    features = _read_linearly(stack, model.encoder.encode(texts, None).features)
+    own, *others = np.asarray(features.toarray() if sparse.issparse(features) else features, dtype=np.float64)
+    return np.asarray(own - np.mean(others, axis=0))
 
 
 def label_number(model: FittedModel, name: str) -> int:
@@ -225,20 +243,26 @@ def _conditional(conditional: Conditional, sources: Sources, priors: np.ndarray)
     return Conditional(LabelDependence(labels, shifts, covariance, None), weight, [], 0.0, decisions)
 
 
-def _with_column(stack: Stack, at: int, weights_F: np.ndarray, intercept: float, prior: float) -> Stack:
-    """A copy of the stack with one more label, whose logit is the linear learner's alone."""
+def _with_column(stack: Stack, weights_F: np.ndarray, intercept: float, prior: float) -> Stack:
+    """A copy of the stack with one more label, whose logit is that of the linear learners alone."""
     made = Stack.restore(stack.names, stack.arrays())
-    for number, learner in enumerate(made.learners):
-        if number == at:
-            assert isinstance(learner, LinearLearner)
-            learner.weights = np.column_stack([learner.weights, weights_F.astype(np.float32)])
-            learner.intercepts = np.append(learner.intercepts, np.float32(intercept))
-        else:
-            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner, BoostedLearner))
-            learner.add_silent_label(prior)
     K = len(made.names)
     own = np.zeros((1, K), dtype=np.float32)
-    own[0, at] = made.spread[at]
+    rest, bias = weights_F.astype(np.float32), np.float32(intercept)
+    for name in LINEAR:  # in the order of the features that they read
+        if name in made.names and len(rest):
+            at = made.names.index(name)
+            learner = made.learners[at]
+            assert isinstance(learner, LinearLearner)
+            size = len(learner.weights)
+            learner.weights = np.column_stack([learner.weights, rest[:size]])
+            learner.intercepts = np.append(learner.intercepts, bias)
+            own[0, at] = made.spread[at]
+            rest, bias = rest[size:], np.float32(0)
+    for number, learner in enumerate(made.learners):
+        if not own[0, number]:
+            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner, BoostedLearner))
+            learner.add_silent_label(prior)
     made.centre = np.vstack([made.centre, np.zeros((1, K), dtype=np.float32)])
     made.weights = StackingWeights(
         np.vstack([made.weights.weights_LK, own]), np.append(made.weights.bias_L, np.float32(0))
