@@ -90,6 +90,9 @@ def test_renaming_changes_the_name_alone(saved: Path, tmp_path: Path) -> None:
     assert model.classes_.tolist() == ["ant", "bee", "a much longer name", "dog"]
     assert np.array_equal(model.predict_proba(TEST), before)
     assert model.model_.shown is None
+    assert "a much longer name" in model.explain(TEST[:1])[0].labels
+    promised = LaMPClassifier.load(saved).set_params(decision="recall>=0.5").predict(TEST)
+    assert (model.set_params(decision="recall>=0.5").predict(TEST) == promised).all()
 
 
 def test_an_added_label_moves_no_other_and_is_learned(saved: Path, tmp_path: Path) -> None:
