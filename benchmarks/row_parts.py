@@ -202,7 +202,7 @@ learners, every part scaled to a mean square length of one. A row may lack a par
 
 What a column of strings is for is guessed from its first 200 values by one rule, and stated in the log: `dna` or
 `image` where all are windows of one width or names of picture files; `smiles` where the column's name says so; `date`
-for ISO dates; **`text` where values have two words or more on average and more than half are distinct, or five words or
+for ISO dates; **`text` where values have 1.5 words or more on average and more than half are distinct, or five words or
 more and more than a tenth are distinct**; otherwise `category`. In files, columns that count the rows or name each row
 by a word of its own are left out, and the log says so. Roles are set with `--columns text=title,plot --columns
 category=country` (repeated options add up; columns that are not named are then left out) and in Python with
@@ -216,9 +216,9 @@ texts joined to one, and scikit-learn's ColumnTransformer with one logistic regr
 Example-F1 is that of each side's own decision, chosen out-of-fold on training rows; average precision is that of a
 row's labels, mean over the test rows. Gains are those of all parts over the system of the line, with 95% bootstrap
 intervals over the test rows; one fit each. lampnet's features of a SMILES hold such descriptors already. All parts
-together are better than the best part alone where parts add something, and than ColumnTransformer. Texts that speak of
-the same things are better joined to one: as parts, a word of the title and the same word of the body are two features.
-Join such columns before the training; keep apart those in which words mean different things."""
+together have a higher F1 than ColumnTransformer, and than the best part alone where the parts add something. Texts that
+speak of the same things are better joined to one: as parts, a word of the title and the same word of the body are two
+features. Join such columns before the training; keep apart those in which words mean different things."""
 
 
 def section(measured: dict[str, Any]) -> list[str]:
