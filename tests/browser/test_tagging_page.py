@@ -214,3 +214,45 @@ def test_everything_on_the_page_has_a_name(page: Any) -> None:
     assert page.locator("#help").is_visible()
     page.keyboard.press("Escape")
     assert not page.locator("#help").is_visible()
+
+
+#: of every shown text its contrast with what lies behind it (WCAG 2.1), as text: ratio
+CONTRASTS = """() => {
+    const parts = (colour) => colour.match(/[\\d.]+/g).map(Number);
+    const light = (colour) => parts(colour).slice(0, 3)
+        .map((value) => value / 255).map((value) => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, value, place) => sum + value * [0.2126, 0.7152, 0.0722][place], 0);
+    const behind = (one) => {
+        for (; one; one = one.parentElement) {
+            const colour = getComputedStyle(one).backgroundColor;
+            if ((parts(colour)[3] ?? 1) > 0) return colour;
+        }
+        return "rgb(255, 255, 255)";
+    };
+    const found = [];
+    for (const one of document.querySelectorAll("body *")) {
+        const own = [...one.childNodes].filter((node) => node.nodeType === 3);
+        const text = own.map((node) => node.data.trim()).join(" ");
+        if (!text.trim() || !one.checkVisibility() || one.matches("script, style, option")) continue;
+        const [dark, bright] = [light(getComputedStyle(one).color), light(behind(one))].sort((a, b) => a - b);
+        found.push([text, (bright + 0.05) / (dark + 0.05)]);
+    }
+    return found;
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_can_be_read_in_light_and_dark(page: Any, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
+    start(page, "report about rome and a cup\nreport about rain")
+    page.keyboard.press("1")
+    settled(page)
+    page.keyboard.press("Shift+Digit1")
+    settled(page)
+    shown = page.evaluate(CONTRASTS)
+    page.keyboard.press("?")
+    shown += page.evaluate(CONTRASTS)
+    assert len(shown) > 30
+    assert [(text, ratio) for text, ratio in shown if ratio < 4.5] == []
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, background[4:-1].split(","))) < 300) is (scheme == "dark")

@@ -207,6 +207,32 @@ def test_many_clients_at_once_get_what_each_would_get_alone(service: Running) ->
     assert together == alone
 
 
+def test_a_full_queue_says_when_to_come_again(topics: Path) -> None:
+    with serving(topics, "--max-queue", 1) as running, ThreadPoolExecutor(24) as threads:
+        expected = running.predictions(ROWS[:1])
+        statuses: set[int] = set()
+        for _ in range(50):  # rounds of 24 requests at once, of which one may wait
+            for answer in threads.map(lambda _: running.post("/predict", {"rows": ROWS[:1]}), range(24)):
+                statuses.add(answer.status_code)
+                if answer.status_code == 429:
+                    assert answer.headers["retry-after"].isdigit()
+                    assert "try again" in answer.json()["error"]
+                else:
+                    assert answer.json()["predictions"] == expected
+            if 429 in statuses:
+                break
+        assert statuses == {200, 429}
+        assert running.predictions(ROWS[:1]) == expected
+
+
+def test_a_request_that_takes_too_long_is_ended_with_a_sentence(topics: Path) -> None:
+    with serving(topics, "--timeout", "0.001") as running:
+        answer = running.post("/predict", {"rows": ROWS * 60})
+        assert answer.status_code == 503
+        assert "no answer within 0.001 s" in answer.json()["error"]
+        assert running.get("/health").status_code == 200
+
+
 def test_a_token_is_asked_for(topics: Path) -> None:
     with serving(topics, token="secret") as running:
         assert running.get("/health").status_code == 200
