@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from contextlib import ExitStack
 from itertools import chain, islice
@@ -236,9 +237,13 @@ def _with_engine(
         "on_bad_row": source.on_bad_row,
         "pretrained": pretrained,
     }
-    done = predict_folder(model, Path(source.data), out, settings, actors, resume, options.log)
+    target = re.sub(r"^(\w+):/(?!/)", r"\1://", str(out))  # a Path has made s3:/ of s3://
+    done = predict_folder(model, source.data, target, settings, actors, resume, options.log)
     kept = f"; {done.kept} were there" if done.kept else ""
-    options.log(f"{done.files} files with {done.rows:,} rows predicted on {done.nodes} machine(s){kept}: {out}")
+    cost = f"; {done.processor_seconds / done.rows * 1e6:,.0f} processor seconds per million rows" if done.rows else ""
+    options.log(
+        f"{done.files} files with {done.rows:,} rows predicted on {done.nodes} machine(s){kept}: {target}{cost}"
+    )
 
 
 def _check_resumable(rows: str, out: Path | None, form: str) -> None:

@@ -1,13 +1,14 @@
 """A folder of Parquet files predicted by Ray: one model per actor, one output file for each input file.
 
-Any number of machines may take part, as long as all of them see both folders. What is done is what is in the output
-folder: a run that was stopped goes on with the files that are missing.
+Any number of machines may take part, as long as all of them see both folders, which may be in an object store. What
+is done is what is in the output folder: a run that was stopped goes on with the files that are missing.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +18,8 @@ import numpy as np
 
 from lampnet.errors import ConfigError, DataError, LampnetError, MissingExtra
 from lampnet.persistence.model_folder import read_description
-from lampnet.runtime.atomic_files import write_atomically
 from lampnet.runtime.limited_json import parse_json
+from lampnet.scoring.parquet_folder import ParquetFolder, predict_between
 from lampnet.scoring.predictor import Predictor
 
 #: in the output folder: what was predicted, and how
@@ -27,42 +28,48 @@ ORIGIN = "_predictions.json"
 
 @dataclass(frozen=True)
 class Scored:
-    """What a run did: files and rows predicted, files that were there already, and on how many machines."""
+    """What a run did: files and rows predicted, files that were there already, on how many machines, at what cost.
+
+    processor_seconds  of the actors for these files, without their start
+    """
 
     files: int
     rows: int
     kept: int
     nodes: int
+    processor_seconds: float = 0.0
 
 
 class FileActor:
     """Predicts one file after the other with a model that is loaded once."""
 
-    def __init__(self, model: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, model: str, settings: Mapping[str, Any], rows: str, out: str) -> None:
         self.predictor = Predictor(model, **settings)
+        self.rows, self.out = ParquetFolder(rows), ParquetFolder(out)
 
     def __call__(self, batch: dict[str, np.ndarray]) -> dict[str, list[Any]]:
-        """For each pair of an input and an output file how many rows it has, and what went wrong."""
+        """For each file how many rows it has, and what went wrong."""
         import ray
 
-        done: dict[str, list[Any]] = {"file": [], "rows": [], "fault": [], "node": []}
-        for rows, out in zip(batch["rows"], batch["out"], strict=True):
-            count, fault = 0, ""
+        done: dict[str, list[Any]] = {"file": [], "rows": [], "fault": [], "node": [], "processor_seconds": []}
+        for name in map(str, batch["name"]):
+            count, fault, began = 0, "", time.process_time()
             try:
-                count = self.predictor.file(str(rows), str(out))
+                count = predict_between(self.rows, self.out, name, self.predictor.file)
             except LampnetError as mistake:  # the other files are predicted all the same
                 fault = str(mistake)
-            done["file"].append(str(rows))
+            done["file"].append(f"{self.rows}/{name}")
             done["rows"].append(count)
             done["fault"].append(fault)
             done["node"].append(ray.get_runtime_context().get_node_id())
+            done["processor_seconds"].append(time.process_time() - began)
         return done
 
 
 def predict_folder(
     model: Path,
-    rows: Path,
-    out: Path,
+    rows: str | Path,
+    out: str | Path,
     settings: Mapping[str, Any],
     actors: int = 0,
     resume: bool = False,
@@ -72,6 +79,7 @@ def predict_folder(
 
     Parameters
     ----------
+    rows, out : folders, or addresses of them in an object store (s3://bucket/folder)
     settings : those of `Predictor`
     actors : how many models predict side by side; 0 for one per processor of the cluster
     resume : keep the files that are there
@@ -81,20 +89,21 @@ def predict_folder(
         import ray.data
     except ImportError:
         raise MissingExtra("ray", "ray", "predicting with --engine ray") from None
-    files = sorted(path for path in rows.glob("*.parquet") if path.is_file()) if rows.is_dir() else []
-    if not files:
+    source, target = ParquetFolder(str(rows)), ParquetFolder(str(out))
+    names = source.names()
+    if not names:
         raise DataError(f"{rows} is no folder with Parquet files; --engine ray predicts one *.parquet after the other")
-    if out.resolve() == rows.resolve():
+    if target.where == source.where:
         raise ConfigError(f"--out {out} is the folder with the rows; give another one, or they would be lost")
-    kept = _begin(out, {"model": read_description(model)["weights_sha256"], **settings}, files, resume)
-    todo = [path for path in files if path.name not in kept]
+    kept = _begin(target, {"model": read_description(model)["weights_sha256"], **settings}, names, resume)
+    todo = [name for name in names if name not in kept]
     if not todo:
         return Scored(0, 0, len(kept), 0)
     started = not ray.is_initialized()
     if started:  # RAY_ADDRESS names a cluster; without it this machine is one
         ray.init(log_to_driver=False, include_dashboard=False, configure_logging=False)
     try:
-        return _scored(ray, model, todo, out, settings, actors, len(kept), log)
+        return _scored(ray, model, todo, (source, target), settings, actors, len(kept), log)
     finally:
         if started:
             ray.shutdown()
@@ -103,8 +112,8 @@ def predict_folder(
 def _scored(
     ray: Any,
     model: Path,
-    todo: list[Path],
-    out: Path,
+    todo: list[str],
+    folders: tuple[ParquetFolder, ParquetFolder],
     settings: Mapping[str, Any],
     actors: int,
     kept: int,
@@ -114,11 +123,11 @@ def _scored(
     context.enable_progress_bars = False  # `log` says how far it is
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     size = min(len(todo), actors or max(1, int(ray.cluster_resources().get("CPU", 1))))
-    pairs = [{"rows": str(path.resolve()), "out": str((out / path.name).resolve())} for path in todo]
-    results = ray.data.from_items(pairs, override_num_blocks=len(pairs)).map_batches(
+    items = [{"name": name} for name in todo]
+    results = ray.data.from_items(items, override_num_blocks=len(items)).map_batches(
         FileActor,
         batch_size=1,
-        fn_constructor_args=(str(model.resolve()), dict(settings)),
+        fn_constructor_args=(str(model.resolve()), dict(settings), *map(str, folders)),
         compute=ray.data.ActorPoolStrategy(size=size),
         num_cpus=1,
     )
@@ -126,35 +135,32 @@ def _scored(
     faults: list[dict[str, Any]] = []
     for one in results.iter_rows():
         (faults if one["fault"] else done).append(one)
-        log(f"{len(done) + len(faults)} of {len(pairs)} files: {one['file']}, {one['rows']:,} rows")
+        log(f"{len(done) + len(faults)} of {len(items)} files: {one['file']}, {one['rows']:,} rows")
     if faults:
         raise DataError(
-            f"{len(faults)} of {len(pairs)} files could not be predicted, the first one for this reason: "
+            f"{len(faults)} of {len(items)} files could not be predicted, the first one for this reason: "
             f"{faults[0]['fault']}; put it right and run the command again with --resume"
         )
     nodes = {one["node"] for one in done}
-    return Scored(len(done), int(sum(one["rows"] for one in done)), kept, len(nodes))
+    rows, seconds = (sum(one[name] for one in done) for name in ("rows", "processor_seconds"))
+    return Scored(len(done), int(rows), kept, len(nodes), float(seconds))
 
 
-def _begin(out: Path, origin: Mapping[str, Any], files: list[Path], resume: bool) -> set[str]:
+def _begin(out: ParquetFolder, origin: Mapping[str, Any], names: list[str], resume: bool) -> set[str]:
     """The output folder made, and the names of the files that it has already."""
-    there = {path.name for path in files if (out / path.name).exists()}
+    there = set(names).intersection(out.names())
     if there and not resume:
         raise ConfigError(
             f"{out} has predictions already; give --resume to go on with the missing ones, or another --out"
         )
     described = json.dumps(origin, sort_keys=True, indent=1)
-    stated = out / ORIGIN
     if there:
         try:
-            same = parse_json(stated.read_bytes()) == json.loads(described)
+            same = parse_json(out.read(ORIGIN) or b"") == json.loads(described)
         except (OSError, ValueError):
             same = False
         if not same:
             raise ConfigError(f"{out} has predictions of another model or by other settings; give another --out")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise DataError(f"{out} cannot be made ({fault.strerror or fault}); give another folder") from None
-    write_atomically(stated, described.encode() + b"\n")
+    out.make()
+    out.write(ORIGIN, described.encode() + b"\n")
     return there

@@ -73,3 +73,53 @@ def test_a_file_that_cannot_be_read_leaves_the_others(films: Path, parts: Path, 
     assert "1 of 4 files" in done.stderr
     assert "part-1.parquet" in done.stderr
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 3
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An S3 service on this machine, which the environment names as AWS's tools do, and a bucket of it."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed: make test-scoring installs it")
+    boto3 = pytest.importorskip("boto3")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    running.start()
+    host, port = running.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "somebody",
+        "AWS_SECRET_ACCESS_KEY": "a secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }.items():
+        monkeypatch.setenv(name, value)
+    boto3.client("s3").create_bucket(Bucket="archive")
+    yield "s3://archive"
+    running.stop()
+
+
+def test_rows_and_predictions_in_an_object_store(films: Path, parts: Path, tmp_path: Path, store: str) -> None:
+    from pyarrow import fs
+
+    files, bucket = fs.FileSystem.from_uri(store)
+    names = sorted(path.name for path in parts.glob("*.parquet"))
+    for name in names:
+        fs.copy_files(str(parts / name), f"{bucket}/rows/{name}", fs.LocalFileSystem(), files)
+    # A cluster of its own: the actors of the one above do not have this environment.
+    done = predict(films, f"{store}/rows", "--engine", "ray", "--out", f"{store}/tags", "--actors", 1, address="local")
+    assert done.returncode == 0, done.stderr
+    assert "4 files with 90 rows" in done.stderr
+    for name in names:
+        assert predict(films, parts / name, "--out", tmp_path / name).returncode == 0
+        found = parquet.read_table(f"{bucket}/tags/{name}", filesystem=files)
+        assert found.equals(parquet.read_table(tmp_path / name))
+
+    refused = predict(films, f"{store}/rows", "--engine", "ray", "--out", f"{store}/tags", address="local")
+    assert refused.returncode == 2
+    assert "--resume" in refused.stderr
+    files.delete_file(f"{bucket}/tags/{names[1]}")
+    done = predict(films, f"{store}/rows", "--engine", "ray", "--out", f"{store}/tags", "--resume", address="local")
+    assert done.returncode == 0, done.stderr
+    assert "1 files with 7 rows" in done.stderr
+    nowhere = predict(films, "s3://no-such-bucket/rows", "--engine", "ray", "--out", tmp_path / "out")
+    assert nowhere.returncode == 2
+    assert "s3://no-such-bucket/rows" in nowhere.stderr
+    assert "Traceback" not in nowhere.stderr
