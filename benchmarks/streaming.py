@@ -95,12 +95,14 @@ def compare_speed(folder: Path) -> dict[str, Any]:
     from lampnet.config import Config
     from lampnet.model.build import build_member
     from lampnet.pipeline.mapped_rows import LabelRows, open_prepared
+    from lampnet.pipeline.plan import mapped as mapped_plan
     from lampnet.training.batches import shuffled_batches
     from lampnet.training.trainer import Trainer
 
     torch.set_num_threads(1)
     prepared = open_prepared(folder)
-    mapped = prepared.parts["train"]
+    fold = mapped_plan(prepared).folds[0]
+    mapped, valid = fold.train, fold.valid[0]
     nodes = mapped.nodes
     copies = {name: np.array(value) for name, value in vars(nodes).items() if value is not None}
     labels = mapped.targets
@@ -114,8 +116,7 @@ def compare_speed(folder: Path) -> dict[str, Any]:
     network = build_member(config, len(prepared.label_names), prepared.encoder, None)
     network.train()
     runs = {
-        name: Trainer(network, config.training, rows, prepared.parts["valid"])
-        for name, rows in (("mapped", mapped), ("memory", held))
+        name: Trainer(network, config.training, rows, valid) for name, rows in (("mapped", mapped), ("memory", held))
     }
     batches = iter(shuffled_batches(nodes.lengths(), config.training.batch_size, 0, 0))
     speeds: dict[str, list[float]] = {name: [] for name in runs}
