@@ -42,7 +42,7 @@ def fit_added_label(X: Features, y_n: np.ndarray, seed: int, name_F: np.ndarray 
 
     >>> X = np.eye(4, dtype=np.float32)
     >>> column = fit_added_label(X, np.array([1.0, 0, 0, 0]), seed=0, name_F=np.array([0.0, 0, 0, 1]))
-    >>> bool(column.weights_F[0] > 0), bool(column.weights_F[3] > column.weights_F[0]), column.from_name
+    >>> bool(column.weights_F[0] > 0), bool(column.weights_F[3] > column.weights_F[1]), column.from_name
     (True, True, True)
     """
     y = y_n.astype(np.float32)

@@ -88,6 +88,8 @@ def _align_features(train: Dataset, other: Dataset, part: str, may_share_none: b
     if train.feature_names is None or other.feature_names is None:
         if given == width:
             return replace(other, feature_names=train.feature_names)
+        if train.kind == "vector" and not len(other):  # a part that all of these rows lack
+            return replace(other, rows=np.zeros((0, width)), feature_names=train.feature_names)
         if train.kind == "vector":
             raise DataError(f"{part}: the rows have {given} numbers, the training rows {width}; they must agree")
         rows = sparse.csr_matrix(other.rows, copy=True)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lampnet.data.column_content import is_text, role_of_strings, role_of_values
 from lampnet.data.kinds import kind_of
 from lampnet.data.named_columns import part_rows, roles_of_columns
+from lampnet.data.schema import align_parts
 from lampnet.errors import DataError
 
 PLOTS = [f"a man number {i} goes to the sea" for i in range(10)]
@@ -118,3 +119,13 @@ def test_words_of_lists_are_counted_as_one_by_one(cells: list[list[object]]) -> 
     assert part.feature_names == tuple(sorted({word for row in expected for word in row}))
     slow = [[float(row.count(word)) for word in part.feature_names] for row in expected]
     assert part.rows.toarray().tolist() == slow
+
+
+def test_a_vector_that_all_rows_lack_is_missing_in_all() -> None:
+    roles = (("v", "vector"), ("t", "text"))
+    train = part_rows({"v": [[1.0, 2.0], [3.0, 4.0]], "t": ["a b", "c d"]}, roles)
+    rows = align_parts(train, part_rows({"v": [None], "t": ["a b"]}, roles), "X")
+    assert rows.parts[0].rows.shape == (0, 2)
+    assert len(rows) == 1
+    with pytest.raises(DataError, match="3 numbers, the training rows 2"):
+        align_parts(train, part_rows({"v": [[1.0, 2.0, 3.0]], "t": ["a b"]}, roles), "X")
