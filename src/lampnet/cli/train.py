@@ -49,8 +49,8 @@ def command(
         typer.Option(
             "--pretrained",
             metavar="DIR|auto",
-            help="A text encoder whose pooled states base learners read beside tf-idf: a local Hugging Face folder, or "
-            "auto for that of an installed package.",
+            help="A text encoder whose pooled states base learners read beside tf-idf, and whose tokens are nodes: a "
+            "local Hugging Face folder, or auto for that of an installed package.",
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the training rows.")] = None,
@@ -102,7 +102,7 @@ def command(
     if features is not None:
         changes["model.feature_steps"] = feature_steps(features)
     given = {"training.epochs": epochs, "training.seed": seed, "input.pretrained": pretrained}
-    given["input.pretrained_use"] = None if pretrained is None else "pooled"
+    given["input.pretrained_use"] = None if pretrained is None else "tokens"
     changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
     if start is not None:

@@ -26,6 +26,13 @@ _HOME = {
     "parts": ("parts", "PartsEncoder"),
 }
 
+#: text with a pretrained encoder, by what it is used for
+_PRETRAINED = {
+    "nodes": ("pretrained", "PretrainedEncoder"),
+    "pooled": ("pooled", "PooledEncoder"),
+    "tokens": ("token_states", "TokenStateEncoder"),
+}
+
 
 def make_encoder(kind: str, config: InputConfig) -> Encoder:
     """An encoder for an input kind, ready to be fitted on training rows.
@@ -58,7 +65,6 @@ def _class(kind: str, config: InputConfig) -> type[Encoder]:
         raise DataError(f"there is no input kind {kind!r}; {did_you_mean(str(kind), _HOME)}")
     module, name = _HOME[kind]
     if kind == "text" and config.pretrained:
-        pooled = config.pretrained_use == "pooled"
-        module, name = ("pooled", "PooledEncoder") if pooled else ("pretrained", "PretrainedEncoder")
+        module, name = _PRETRAINED[config.pretrained_use]
     found: type[Encoder] = getattr(import_module(f"{__name__}.{module}"), name)
     return found

@@ -1,8 +1,8 @@
 """Embeddings of texts on disk while a training runs: what was computed is not computed again.
 
-A file that only grows: one line of JSON with the encoder's digest and the width, then a record per text, the digest of
-the text and its vector in half precision. A process that is killed leaves at most half a record, which is cut off.
-A file of another encoder is begun anew.
+A file that only grows: one line of JSON with the encoder's digest, what is kept and the width, then a record per text:
+the digest of the text, how many vectors it has, and these in half precision. A process that is killed leaves at most
+half a record, which is cut off. A file of another encoder, or of other vectors, is begun anew.
 """
 
 from __future__ import annotations
@@ -10,24 +10,28 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 KEY_BYTES = 16
+COUNT_BYTES = 4
 #: the first line is padded to this length
 HEAD_BYTES = 256
 
 
 class EmbeddingFile:
-    """The vectors of texts, float16 (width,), by text.
+    """The vectors of texts, float16 (k, width), by text.
 
     path  None keeps them in memory only
+    kept  what the vectors are: files of others are not read
     """
 
-    def __init__(self, path: Path | None, encoder_sha256: str, width: int) -> None:
+    def __init__(self, path: Path | None, encoder_sha256: str, kept: str, width: int) -> None:
         self.path, self.width = path, width
-        self.head = json.dumps({"encoder": encoder_sha256, "width": width}).encode().ljust(HEAD_BYTES - 1) + b"\n"
+        head = {"encoder": encoder_sha256, "kept": kept, "width": width}
+        self.head = json.dumps(head).encode().ljust(HEAD_BYTES - 1) + b"\n"
         self.known: dict[bytes, np.ndarray] = {}
         if path is not None:
             self._open(path)
@@ -35,14 +39,13 @@ class EmbeddingFile:
     def get(self, text: str) -> np.ndarray | None:
         return self.known.get(_key(text))
 
-    def add(self, texts: list[str], vectors: np.ndarray) -> None:
-        """Keep vectors (n, width); a full disk costs the file, not the training."""
-        half = np.ascontiguousarray(vectors, dtype="<f2")
+    def add(self, texts: Sequence[str], vectors: Sequence[np.ndarray]) -> None:
+        """Keep the vectors (k, width) of each text; a full disk costs the file, not the training."""
         records = []
-        for text, vector in zip(texts, half, strict=True):
-            key = _key(text)
-            self.known[key] = vector
-            records.append(key + vector.tobytes())
+        for text, own in zip(texts, vectors, strict=True):
+            key, half = _key(text), np.ascontiguousarray(own, dtype="<f2")
+            self.known[key] = half
+            records.append(key + len(half).to_bytes(COUNT_BYTES, "little") + half.tobytes())
         if self.path is not None:
             try:
                 with self.path.open("ab") as file:
@@ -52,22 +55,28 @@ class EmbeddingFile:
                 self.path = None
 
     def _open(self, path: Path) -> None:
-        record = KEY_BYTES + 2 * self.width
         try:
             stored = path.read_bytes() if path.is_file() else b""
             if stored[:HEAD_BYTES] != self.head:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(self.head)
                 return
-            count = (len(stored) - HEAD_BYTES) // record
-            os.truncate(path, HEAD_BYTES + count * record)
+            os.truncate(path, self._read(stored))
         except OSError:
             self.path = None
-            return
-        for first in range(HEAD_BYTES, HEAD_BYTES + count * record, record):
-            vector = np.frombuffer(stored, dtype="<f2", count=self.width, offset=first + KEY_BYTES)
-            if np.isfinite(vector).all():
-                self.known[stored[first : first + KEY_BYTES]] = vector
+
+    def _read(self, stored: bytes) -> int:
+        """Take over the whole records; returns where the last of them ends."""
+        end = HEAD_BYTES
+        while (begin := end + KEY_BYTES + COUNT_BYTES) <= len(stored):
+            count = int.from_bytes(stored[begin - COUNT_BYTES : begin], "little")
+            if begin + 2 * count * self.width > len(stored):
+                break
+            vectors = np.frombuffer(stored, dtype="<f2", count=count * self.width, offset=begin)
+            if np.isfinite(vectors).all():
+                self.known[stored[end : end + KEY_BYTES]] = vectors.reshape(count, self.width)
+            end = begin + 2 * count * self.width
+        return end
 
 
 def _key(text: str) -> bytes:

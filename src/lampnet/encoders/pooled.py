@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
+from torch import Tensor
 
 from lampnet.encoders.base import Embedding, EncodedRows, NamedFeature
 from lampnet.encoders.embedding_file import EmbeddingFile
@@ -32,6 +33,9 @@ OnProgress = Callable[[float, str], None]
 
 class PooledEncoder(PretrainedEncoder):
     """Word nodes; tf-idf and, in the last columns, pooled token states as features."""
+
+    #: what the file of a training holds of each text
+    kept = "pooled"
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -54,15 +58,28 @@ class PooledEncoder(PretrainedEncoder):
 
     def features_of(self, rows: list[str]) -> sparse.csr_matrix:
         """tf-idf of words, then the pooled states."""
-        words = super().features_of(rows)
-        return sparse.csr_matrix(sparse.hstack([words, sparse.csr_matrix(self.pooled(rows))], dtype=np.float32))
+        return self._beside_words(rows, self.pooled(rows))
+
+    def _beside_words(self, rows: list[str], pooled: np.ndarray) -> sparse.csr_matrix:
+        words = PretrainedEncoder.features_of(self, rows)
+        return sparse.csr_matrix(sparse.hstack([words, sparse.csr_matrix(pooled)], dtype=np.float32))
 
     def pooled(self, texts: Sequence[str]) -> np.ndarray:
         """Mean token states of length one, float32 (n, H) rounded to half precision; zeros for texts without words."""
+        read = self.read(texts)
+        found = np.zeros((len(texts), self._hidden()), dtype=np.float32)
+        for number, own in enumerate(read):
+            if len(own):
+                found[number] = own[0]
+        return found
+
+    def read(self, texts: Sequence[str]) -> list[np.ndarray]:
+        """What is kept of each text, float16 (k, H); nothing, k = 0, of texts without words."""
         self._open()
         stored = self._stored
         if stored is None:
-            stored = EmbeddingFile(self._path, self._digest() if self._path is not None else "", self._hidden())
+            digest = self._digest() if self._path is not None else ""
+            stored = EmbeddingFile(self._path, digest, self.kept, self._hidden())
         if self._path is not None:
             self._stored = stored
         missing = [text for text in dict.fromkeys(texts) if text.strip() and stored.get(text) is None]
@@ -71,19 +88,15 @@ class PooledEncoder(PretrainedEncoder):
             self._progress(first / len(missing), _time_left(first, len(missing), time.monotonic() - began))
             chunk = missing[first : first + CHUNK_TEXTS]
             stored.add(chunk, self._embedded(chunk))
-        found = np.zeros((len(texts), self._hidden()), dtype=np.float32)
-        for number, text in enumerate(texts):
-            vector = stored.get(text) if text.strip() else None
-            if vector is not None:
-                found[number] = vector
-        return found
+        nothing = np.zeros((0, self._hidden()), dtype=np.float16)
+        return [nothing if (own := stored.get(text)) is None else own for text in texts]
 
-    def _embedded(self, texts: list[str]) -> np.ndarray:
-        """(n, H), in batches of texts of similar length."""
+    def _embedded(self, texts: list[str]) -> list[np.ndarray]:
+        """What is kept of each text, computed in batches of texts of similar length."""
         tokenizer, transformer = self._open(), self._frozen().eval()
         ids = [e.ids for e in tokenizer(texts, truncation=True, max_length=self._longest()).encodings]
         ids = [own[:POOLED_TOKENS] for own in ids]
-        found = np.zeros((len(texts), self._hidden()), dtype=np.float32)
+        found = [np.zeros((0, 0), dtype=np.float16)] * len(texts)
         for rows in batches_by_length([len(own) for own in ids]):
             longest = max(len(ids[row]) for row in rows)
             tokens, present = torch.zeros((len(rows), longest), dtype=torch.long), torch.zeros((len(rows), longest))
@@ -93,8 +106,14 @@ class PooledEncoder(PretrainedEncoder):
             with torch.inference_mode():
                 states = transformer(input_ids=tokens, attention_mask=present.long()).last_hidden_state
                 mean = (states * present[..., None]).sum(1) / present.sum(1, keepdim=True)
-                found[rows] = torch.nn.functional.normalize(mean, dim=-1).numpy()
+                pooled = torch.nn.functional.normalize(mean, dim=-1)
+            for at, row in enumerate(rows):
+                found[row] = self._kept(pooled[at], states[at, : len(ids[row])])
         return found
+
+    def _kept(self, pooled: Tensor, states: Tensor) -> np.ndarray:
+        """Of one text: the pooled state (H,) alone; its token states (T, H) are not."""
+        return pooled[None].to(torch.float16).numpy()
 
     # Nodes are those of plain text.
 
@@ -102,7 +121,7 @@ class PooledEncoder(PretrainedEncoder):
         return self.words.nodes_of(self.words.parse(rows))
 
     @property
-    def n_ids(self) -> int:
+    def n_ids(self) -> int | None:
         return self.words.n_ids
 
     def embedding(self, width: int) -> Embedding:

@@ -129,7 +129,7 @@ class PretrainedEncoder(Encoder):
         return self.words.encode([encoded.parsed[row]]).named_features(0, columns)
 
     @property
-    def n_ids(self) -> int:
+    def n_ids(self) -> int | None:
         return len(self._open())
 
     def embedding(self, width: int) -> Embedding:
@@ -175,8 +175,11 @@ class PretrainedEncoder(Encoder):
         text = encoded.parsed[row]
         if not text.strip():
             return []
-        (tokens,) = self._open()([text], truncation=True, max_length=self._longest()).encodings
-        return [((int(a), int(b)),) if b > a else () for a, b in tokens.offsets]
+        return [((int(a), int(b)),) if b > a else () for a, b in self._encoding(text).offsets]
+
+    def _encoding(self, text: str) -> Any:
+        """One text as the tokenizer cuts it."""
+        return self._open()([text], truncation=True, max_length=self._longest()).encodings[0]
 
     def state(self) -> dict[str, Any]:
         vocabulary = len(self._open())

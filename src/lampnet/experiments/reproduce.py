@@ -15,7 +15,7 @@ from lampnet.errors import ConfigError, DataError, LampnetError, did_you_mean
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.protocol import Log, run
 from lampnet.experiments.result_files import check_writable, file_name, read_result, write_result
-from lampnet.experiments.systems import SYSTEMS, System, check_settings, chosen_systems
+from lampnet.experiments.systems import EVERYWHERE, SYSTEMS, System, check_settings, chosen_systems
 from lampnet.pipeline.fit import resolve
 from lampnet.readers.named.registry import NAMES
 from lampnet.readers.sources import Source
@@ -40,7 +40,7 @@ SEEDS: dict[str, int] = {
 GROUPS: dict[str, tuple[str, ...]] = {
     "baselines": tuple(REGISTRY),
     "variants": ("emb-el", "emb-fc", "emb-pr", "fmp-el", "fmp-fc", "fmp-pr"),
-    "all": tuple(SYSTEMS),
+    "all": EVERYWHERE,
 }
 #: By default everything but the paper's own settings, which need a GPU.
 DEFAULT_SYSTEMS = ("lamp", *GROUPS["baselines"], *GROUPS["variants"], "lamp-paper-form")
@@ -189,7 +189,9 @@ def _same_run(
     wanted = config_of(own)
     for name, other in SYSTEMS.items():
         path = Task(task.dataset, name, task.seed).path(folder)
-        if name == task.system or not other.is_lamp or config_of(other) != wanted:
+        if name == task.system or not other.is_lamp or other.kind not in ("", material.labelled.train.kind):
+            continue
+        if config_of(other) != wanted:
             continue
         if path.exists() and (known := read_result(path))["finished"] and not other_settings(known, settings):
             named = {"system": own.name, "title": own.title, "command": task.command(), "same_run_as": name}

@@ -31,12 +31,14 @@ class System:
     title     its name in tables
     preset    the LaMP preset it starts from; empty for a baseline
     changes   settings changed from that preset
+    kind      the only kind of rows it reads; empty for all
     """
 
     name: str
     title: str
     preset: str = ""
     changes: Mapping[str, Any] = field(default_factory=dict)
+    kind: str = ""
 
     @property
     def is_lamp(self) -> bool:
@@ -70,6 +72,8 @@ def form_settings(form: str) -> dict[str, Any]:
     return {"label_graph": kind, "model.feature_steps": {"emb": 0, "fmp": 2}[features]}
 
 
+#: a frozen pretrained text encoder, that of an installed package: features for base learners, and nodes
+_READ = {"input.pretrained": "auto", "input.pretrained_use": "tokens"}
 _ALL = (
     *(System(name, entry.title) for name, entry in REGISTRY.items()),
     # One network, as in the paper; lampnet's default is a cross-fitted ensemble of them.
@@ -78,9 +82,13 @@ _ALL = (
     System("lamp-paper-form", "LaMP without base learners", "fast", {"model.base_learners": ()}),
     System("stack", "the stack of lampnet's base learners", "fast", {"model.network": False}),
     System("lamp", "LaMP (lampnet's default)", "fast"),
+    System("stack-pretrained", "the stack with a pretrained encoder", "fast", _READ | {"model.network": False}, "text"),
+    System("lamp-pretrained", "LaMP with a pretrained encoder", "fast", _READ, "text"),
 )
 
 SYSTEMS: dict[str, System] = {system.name: system for system in _ALL}
+#: what "all" stands for: those that read rows of any kind and need nothing that may not be installed
+EVERYWHERE = tuple(name for name, system in SYSTEMS.items() if not system.kind)
 
 
 def system(name: str) -> System:

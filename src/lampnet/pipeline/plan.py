@@ -270,12 +270,12 @@ def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, 
     control.log(f"encoding {len(train)} {train.kind} rows")
     control.phase(0.0, "encoding")
     encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
+    if not isinstance(encoder, PooledEncoder):
+        return encoder, encoder.encode(train.rows, train.row_edges)
+    encoder.while_training(None if control.folder is None else control.folder / EMBEDDINGS, control.phase)
     encoded = encoder.encode(train.rows, train.row_edges)
-    if isinstance(encoder, PooledEncoder):
-        path = None if control.folder is None else control.folder / EMBEDDINGS
-        encoder.while_training(path, control.phase)
-        assert encoded.features.shape[1] == encoder.n_features  # computed here, once
-        encoder.after_training()
+    assert encoded.features.shape[1] == encoder.n_features  # computed here, once
+    encoder.after_training()
     return encoder, encoded
 
 

@@ -19,7 +19,7 @@ from lampnet.experiments.compare import SCORES, compare, sentences, verdicts
 from lampnet.experiments.machine import machine
 from lampnet.experiments.material import Material, open_material
 from lampnet.experiments.protocol import OWN_SETS, Run, run, score
-from lampnet.experiments.systems import SYSTEMS, chosen_systems, system
+from lampnet.experiments.systems import EVERYWHERE, SYSTEMS, chosen_systems, system
 from lampnet.experiments.time_limit import OutOfTime, at_most
 
 TINY = {
@@ -63,7 +63,7 @@ def material() -> Material:
     return Material("toy", Splits(train=word_rows()), seed=3)
 
 
-@pytest.mark.parametrize("name", [n for n in SYSTEMS if n not in ("lamp-paper-preset", "emb-fc", "fmp-el")])
+@pytest.mark.parametrize("name", [n for n in EVERYWHERE if n not in ("lamp-paper-preset", "emb-fc", "fmp-el")])
 def test_every_system_gives_a_whole_result(name: str, material: Material) -> None:
     result = run(name, material, settings=TINY)
     assert result["finished"]
