@@ -53,6 +53,18 @@ def command(
     width: Annotated[
         list[int] | None, typer.Option("--width", metavar="D", help="With --paper: only this d (may be repeated).")
     ] = None,
+    form: Annotated[
+        list[str] | None,
+        typer.Option("--form", metavar="NAME", help="With --paper: only this form, e.g. fmp-fc (may be repeated)."),
+    ] = None,
+    weight: Annotated[
+        list[float] | None,
+        typer.Option("--lambda", metavar="X", help="With --paper: of the lambdas tried, only this (may be repeated)."),
+    ] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option("--start", metavar="NAME", help="With --paper: only random, or only spectral."),
+    ] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="For trials: change a setting; use another DIR."),
@@ -100,10 +112,11 @@ def command(
         open_data = partial(open_named, data_root=data_root)
         tasks = plan(dataset, model or (), seeds, seed or ()) if not paper else []
         budget = seconds_of(time_budget)
+        only_seeds = seed or range(seeds or 0)
         try:
             with stoppable():
                 if paper:
-                    wanted = networks(dataset, width or ())
+                    wanted = networks(dataset, width or (), form or (), only_seeds, weight or (), start or ())
                     train_all(
                         wanted, out / FOLDER, checkpoints or out / FOLDER / "running", log=log, open_data=open_data
                     )

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,17 +74,49 @@ class Network:
         return System(self.system, title, "paper", changes)
 
 
-def networks(datasets: Sequence[str] = (), widths: Sequence[int] = ()) -> list[Network]:
-    """All runs in their order, the cheapest first; only of these data sets and widths where some are given.
+def networks(
+    datasets: Sequence[str] = (),
+    widths: Sequence[int] = (),
+    forms: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    weights: Sequence[float] = (),
+    starts: Sequence[str] = (),
+) -> list[Network]:
+    """All runs in their order, the cheapest first; where values are given, only runs that have one of them.
+
+    Runs whose lambda validation chooses (weight None) pass every choice of `weights`.
 
     >>> [n.form for n in networks(["sider"])[:2]]
     ['emb-el', 'emb-fc']
+    >>> [(n.form, n.seed) for n in networks(["sider"], [128], ["fmp-fc"], [0, 3], [0.2], ["random"])]
+    [('fmp-fc', 0), ('fmp-fc', 3)]
     """
-    for dataset in datasets:
-        if dataset not in SEEDS:
-            raise ConfigError(f"the paper's networks are not run on {dataset!r}; {did_you_mean(dataset, SEEDS)}")
-    wanted = [n for n in _queue() if (not datasets or n.dataset in datasets) and (not widths or n.width in widths)]
-    return list(dict.fromkeys(wanted))
+    queue = list(_queue())
+    asked = {
+        "dataset": (datasets, SEEDS),
+        "width": (widths, {n.width for n in queue}),
+        "form": (forms, FORMS),
+        "seed": (seeds, {n.seed for n in queue}),
+        "weight": (weights, WEIGHTS),
+        "start": (starts, {n.start for n in queue}),
+    }
+    for part, (values, known) in asked.items():
+        for value in values:
+            if value not in known:
+                name = "lambda" if part == "weight" else part
+                raise ConfigError(f"no network of the paper is run with {name} {value!r}; {_instead(value, known)}")
+
+    def passes(network: Network) -> bool:
+        own = asdict(network)
+        return all(not values or own[part] in (*values, None) for part, (values, _) in asked.items())
+
+    return [network for network in dict.fromkeys(queue) if passes(network)]
+
+
+def _instead(value: object, known: Iterable[object]) -> str:
+    if isinstance(value, str):
+        return did_you_mean(value, [str(one) for one in known])
+    return f"there are {', '.join(map(str, sorted(known, key=str)))}"
 
 
 #: Each data set with its number of seeds at d = 128, the cheapest first.

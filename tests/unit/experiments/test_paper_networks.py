@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,31 @@ def test_every_form_is_run_once_before_anything_is_repeated() -> None:
     assert {(n.dataset, n.form) for n in networks(widths=[512])} == {
         (dataset, form) for dataset in ("sider", "bibtex") for form in ("emb-el", "fmp-fc")
     }
-    with pytest.raises(ConfigError, match="did you mean 'bibtex'"):
-        networks(["bibtxe"])
+
+
+def test_runs_are_chosen_by_any_of_their_parts() -> None:
+    chosen = networks(["scene"], [128], ["emb-el", "fmp-fc"], [0, 2], [0.0], ["random"])
+    assert [(n.form, n.seed, n.weight) for n in chosen] == [
+        ("emb-el", 2, None), ("fmp-fc", 2, None), ("emb-el", 0, 0.0), ("fmp-fc", 0, 0.0),
+    ]  # fmt: skip
+    assert {n.start for n in networks(["scene"], starts=["spectral"])} == {"spectral"}
+    assert {n.width for n in networks(["sider"], [512])} == {512}
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ({"datasets": ["bibtxe"]}, "dataset 'bibtxe'; did you mean 'bibtex'"),
+        ({"forms": ["fmp-fcc"]}, "form 'fmp-fcc'; did you mean 'fmp-fc'"),
+        ({"weights": [0.5]}, "lambda 0.5; there are 0.0, 0.1, 0.2, 0.3"),
+        ({"seeds": [7]}, "seed 7; there are 0, 1, 2, 3, 4"),
+        ({"widths": [64]}, "width 64; there are 128, 256, 512"),
+        ({"starts": ["spectrl"]}, "start 'spectrl'; did you mean 'spectral'"),
+    ],
+)
+def test_what_is_never_run_is_refused(asked: dict[str, Any], answer: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(answer)):
+        networks(**asked)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -100,8 +101,9 @@ def test_fifty_training_steps_have_the_losses_of_the_written_out_network(
 
 @pytest.mark.parametrize("min_pairs", [0, 10**9])
 @pytest.mark.parametrize("chance", [0.0, 0.3])
+@pytest.mark.parametrize("norm", ["pre", "post"])
 def test_every_gradient_of_the_fused_step_is_that_of_the_written_out_one(
-    monkeypatch: pytest.MonkeyPatch, min_pairs: int, chance: float
+    monkeypatch: pytest.MonkeyPatch, min_pairs: int, chance: float, norm: Literal["pre", "post"]
 ) -> None:
     monkeypatch.setattr(fused_training, "MIN_PAIRS", min_pairs)
     present = torch.arange(S) < torch.tensor([9, 9, 7, 4, 1, 0 if min_pairs == 0 else 1])[:, None]
@@ -109,7 +111,7 @@ def test_every_gradient_of_the_fused_step_is_that_of_the_written_out_one(
     found = []
     for kernel in KERNELS.values():
         torch.manual_seed(0)
-        config = ModelConfig(width=16, base_learners=(), feature_steps=1, dropout=chance)
+        config = ModelConfig(width=16, norm=norm, base_learners=(), feature_steps=1, dropout=chance)
         network = build_network(config, Words(16), LabelGraph("full", None, L))
         for module in network.modules():
             if isinstance(module, MessagePassing):

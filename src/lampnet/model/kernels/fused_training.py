@@ -51,7 +51,7 @@ class FusedMessagePassing(MessagePassing):
     residual: ByteResidual
 
     def forward(self, v: Tensor, sources: Tensor | None, neighbourhood: Neighbourhood) -> tuple[Tensor, Tensor | None]:
-        if not self.pre_norm or not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not _available():
+        if not torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or not _available():
             return super().forward(v, sources, neighbourhood)
         rows, receivers, width = (v if sources is None else sources).shape[0], v.shape[1], v.shape[2]
         pairs = receivers * (v if sources is None else sources).shape[1]
@@ -63,6 +63,7 @@ class FusedMessagePassing(MessagePassing):
         shape = (rows, receivers, width)
         bits = [drop.random.kept_bits(shape, drop.chance) if threshold else None for _ in range(2)]
         plan = Plan(
+            pre_norm=self.pre_norm,
             heads=self.heads,
             score_scale=self.scale,
             kept_scale=256 / (256 - threshold),
@@ -112,9 +113,11 @@ def _available() -> bool:
 class Plan:
     """The constants of one operation: see `MessagePassing` and `Neighbourhood`.
 
-    by_row   attention one row of the batch at a time, by its own length; else the fused kernel of torch, with a bias
+    pre_norm  layer norms before the message and the update; else after their residual sums, as in the paper
+    by_row    attention one row of the batch at a time, by its own length; else the fused kernel of torch, with a bias
     """
 
+    pre_norm: bool
     heads: int
     score_scale: float
     kept_scale: float
@@ -132,7 +135,11 @@ class _Fused(torch.autograd.Function):
         g_m: Tensor, c_m: Tensor, g_u: Tensor, c_u: Tensor,
     ) -> Tensor:  # fmt: skip
         d = v.shape[-1]
-        x_m, mean_m, spread_m = torch.native_layer_norm(v, (d,), g_m, c_m, plan.eps)
+
+        def norm(x: Tensor, scale: Tensor, shift: Tensor) -> tuple[Tensor, ...]:
+            return torch.native_layer_norm(x, (d,), scale, shift, plan.eps)
+
+        x_m, *of_first = norm(v, g_m, c_m) if plan.pre_norm else (v,)
         if sources is None:
             q, u, v_j = torch.matmul(x_m, torch.cat([W_q * plan.score_scale, W_u, W_v]).T).chunk(3, dim=-1)
         else:
@@ -140,14 +147,16 @@ class _Fused(torch.autograd.Function):
             u, v_j = torch.matmul(sources, torch.cat([W_u, W_v]).T).chunk(2, dim=-1)
         heads, *kept = _attend_by_row(plan, q, u, v_j) if plan.by_row else _attend(plan, q, u, v_j)
         m = _add_kept(v, torch.matmul(heads, W_c.T), bits_m, plan.kept_scale)  # eq. 7
-        x_u, mean_u, spread_u = torch.native_layer_norm(m, (d,), g_u, c_u, plan.eps)
+        x_u, *of_middle = norm(m, g_u, c_u) if plan.pre_norm else norm(m, g_m, c_m)
         hidden = torch.addmm(b_r, x_u.view(-1, d), W_r.T).relu_()
         update = torch.addmm(b_b, hidden, W_b.T).view_as(m)
-        out = _add_kept(m, update, bits_u, plan.kept_scale)  # eq. 9
+        summed = _add_kept(m if plan.pre_norm else x_u, update, bits_u, plan.kept_scale)  # eq. 9
+        out, *of_last = (summed,) if plan.pre_norm else norm(summed, g_u, c_u)
         ctx.plan = plan
         ctx.save_for_backward(
             v, sources, bits_m, bits_u, W_q, W_u, W_v, W_c, W_r, W_b, g_m, c_m, g_u, c_u,
-            x_m, mean_m, spread_m, q, u, v_j, heads, m, x_u, mean_u, spread_u, hidden, *kept,
+            x_m, q, u, v_j, heads, m, x_u, hidden, None if plan.pre_norm else summed,
+            *of_first, *of_middle, *of_last, *kept,
         )  # fmt: skip
         return out
 
@@ -155,10 +164,21 @@ class _Fused(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         (
             v, sources, bits_m, bits_u, W_q, W_u, W_v, W_c, W_r, W_b, g_m, c_m, g_u, c_u,
-            x_m, mean_m, spread_m, q, u, v_j, heads, m, x_u, mean_u, spread_u, hidden, *kept,
+            x_m, q, u, v_j, heads, m, x_u, hidden, summed, mean_1, spread_1, mean_2, spread_2, *kept,
         ) = ctx.saved_tensors  # fmt: skip
         plan: Plan = ctx.plan
         (d_out,), d = grads, v.shape[-1]
+
+        def norm_back(
+            pull: Tensor, x: Tensor, mean: Tensor, spread: Tensor, g: Tensor, c: Tensor
+        ) -> tuple[Tensor, ...]:
+            found: tuple[Tensor, ...] = torch.ops.aten.native_layer_norm_backward(
+                pull.contiguous(), x, (d,), mean, spread, g, c, (True, True, True)
+            )
+            return found
+
+        if not plan.pre_norm:
+            d_out, d_g_u, d_c_u = norm_back(d_out, summed, mean_2, spread_2, g_u, c_u)
         # The update: its dropout's scale goes into the small matrices.
         pull = _masked(d_out, bits_u).view(-1, d)
         scale = plan.kept_scale
@@ -167,10 +187,11 @@ class _Fused(torch.autograd.Function):
         torch.ops.aten.threshold_backward.grad_input(d_hidden, hidden, 0, grad_input=d_hidden)
         d_W_r, d_b_r = d_hidden.T @ x_u.view(-1, d), d_hidden.sum(0)
         d_x_u = (d_hidden @ W_r).view_as(m)
-        d_m, d_g_u, d_c_u = torch.ops.aten.native_layer_norm_backward(
-            d_x_u, m, (d,), mean_u, spread_u, g_u, c_u, (True, True, True)
-        )
-        d_m.add_(d_out)
+        if plan.pre_norm:
+            d_m, d_g_u, d_c_u = norm_back(d_x_u, m, mean_2, spread_2, g_u, c_u)
+            d_m.add_(d_out)
+        else:
+            d_m, d_g_m, d_c_m = norm_back(d_x_u.add_(d_out), m, mean_1, spread_1, g_m, c_m)
         # The message.
         pull = _masked(d_m, bits_m).view(-1, d)
         d_W_c = (pull.T @ heads.reshape(-1, d)).mul_(scale)
@@ -192,9 +213,10 @@ class _Fused(torch.autograd.Function):
             d_W_u, d_W_v = (flat.T @ sources.reshape(-1, d)).chunk(2)
             if ctx.needs_input_grad[2]:
                 d_senders = (flat @ torch.cat([W_u, W_v])).view_as(sources)
-        d_v, d_g_m, d_c_m = torch.ops.aten.native_layer_norm_backward(
-            d_x_m, v, (d,), mean_m, spread_m, g_m, c_m, (True, True, True)
-        )
+        if plan.pre_norm:
+            d_v, d_g_m, d_c_m = norm_back(d_x_m, v, mean_1, spread_1, g_m, c_m)
+        else:
+            d_v = d_x_m
         d_v.add_(d_m if len(v) == len(d_m) else d_m.sum(0, keepdim=True))
         return (
             None, d_v, d_senders, None, None, d_W_q.mul_(plan.score_scale), d_W_u, d_W_v, d_W_c,
