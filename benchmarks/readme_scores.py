@@ -1,25 +1,29 @@
-"""The table of scores in README.md, from the files in results/.
+"""The table of scores in README.md and the sentence on the reproduction, from the files in results/.
 
     python benchmarks/readme_scores.py [--check]
 
-Replaces everything between the two marks; with --check it writes nothing and fails where the table is out of date.
+Replaces everything between the marks; with --check it writes nothing and fails where something is out of date.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from pathlib import Path
 
+from lampnet.experiments.paper_networks import FOLDER
 from lampnet.experiments.reproduce import SEEDS
 from lampnet.experiments.result_files import read_results
+from pages.reproduction import Networks, finding
 from pages.results import dataset_title
 from pages.summary import Summary, table
 from pages.targets import best_baseline
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
-BEGIN, END = "<!-- scores: written by benchmarks/readme_scores.py -->", "<!-- end of scores -->"
+SCORES = "<!-- scores: written by benchmarks/readme_scores.py -->", "<!-- end of scores -->"
+FOUND = "<!-- found: written by benchmarks/readme_scores.py -->", "<!-- end of found -->"
 F1 = {"example_f1": "example-F1", "micro_f1": "micro-F1", "macro_f1": "macro-F1"}
 
 
@@ -47,13 +51,13 @@ def _beside(summary: Summary, dataset: str, score: str) -> str:
     return f"{mark}{shown}{mark} ({name} {other})"
 
 
-def with_table(page: str, written: str) -> str:
+def with_part(page: str, marks: tuple[str, str], written: str) -> str:
     """The page with everything between the marks replaced."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    before, begin, rest = page.partition(marks[0])
+    _, end, after = rest.partition(marks[1])
     if not begin or not end:
-        sys.exit(f"README.md has no place for the table; put the lines {BEGIN} and {END} where it belongs")
-    return f"{before}{BEGIN}\n{written}\n{END}{after}"
+        sys.exit(f"README.md lacks the lines {marks[0]} and {marks[1]}; put them where the part belongs")
+    return f"{before}{begin}\n{written}\n{end}{after}"
 
 
 def main() -> None:
@@ -61,7 +65,9 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     page = README.read_text(encoding="utf-8")
-    wanted = with_table(page, scores_table(Summary(read_results(ROOT / "results"))))
+    summary, networks = Summary(read_results(ROOT / "results")), Networks(read_results(ROOT / "results" / FOLDER))
+    wanted = with_part(page, SCORES, scores_table(summary))
+    wanted = with_part(wanted, FOUND, textwrap.fill(finding(networks, summary), 130))
     if given.check and page != wanted:
         sys.exit("README.md and results/ disagree; run benchmarks/readme_scores.py")
     if not given.check:

@@ -8,6 +8,7 @@ All have the same width and take turns, so that a busy machine slows all of them
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -229,9 +230,9 @@ def measure_into(
     settings: Mapping[str, Any] | None = None,
     log: Log = lambda sentence: None,
 ) -> Path:
-    """Measure the data sets (by default `SPEED_DATASETS`) and write `speed.json`, after each of them."""
+    """Measure the data sets (by default `SPEED_DATASETS`) into `speed.json`, after each of them; others stay in it."""
     path = folder / SPEED_FILE
-    measured: dict[str, Any] = {}
+    measured: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8"))["datasets"]) if path.is_file() else {}
     for name in datasets or SPEED_DATASETS:
         log(f"{name}: measuring")
         source = Source(data=name, root=data_root, on_bad_row="skip")

@@ -85,7 +85,7 @@ def command(
     Each result is a file, DIR/DATASET--SYSTEM--seedK.json. Existing results are not repeated, so a stopped run
     continues where it was.
     """
-    from lampnet.experiments.paper_networks import FOLDER, networks, train_all
+    from lampnet.experiments.paper_networks import FOLDER, networks, open_as_published, train_all
     from lampnet.experiments.reproduce import open_named, plan, reproduce
     from lampnet.experiments.time_limit import stoppable
     from lampnet.runtime.durations import seconds_of
@@ -109,7 +109,7 @@ def command(
             raise ConfigError("--speed runs in a clone of the repository only; clone it and run this command there")
         speed_table.measure_into(out, dataset, data_root=data_root, settings=changes, log=log)
     elif not page_only:
-        open_data = partial(open_named, data_root=data_root)
+        open_data = partial(open_as_published if paper else open_named, data_root=data_root)
         tasks = plan(dataset, model or (), seeds, seed or ()) if not paper else []
         budget = seconds_of(time_budget)
         only_seeds = seed or range(seeds or 0)

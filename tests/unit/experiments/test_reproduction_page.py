@@ -15,7 +15,7 @@ from lampnet.experiments.paper_networks import Network
 from lampnet.experiments.result_files import write_json, write_result
 from lampnet.experiments.row_scores import packed
 from pages.paper_tables import systems as published_systems
-from pages.reproduction import Networks, answer, reproduction_page, write_page
+from pages.reproduction import Networks, answer, finding, reproduction_page, write_page
 from pages.speed_section import speed_section
 from pages.summary import Summary
 
@@ -85,6 +85,33 @@ def test_a_difference_is_claimed_only_with_an_interval_that_supports_it(network:
     assert "Of 2 comparisons with the edgeless graph, label messages raise example-F1 clearly in 1 and lower" in text
     assert re.search(r"Clear gains: Bibtex \(Emb \+ LaMP_fc, d = 128: \+9\.\d", text)
     assert "Clear losses" not in text
+
+
+def test_the_finding_weighs_data_sets_equally_and_claims_what_its_interval_supports(
+    result: MakeResult, network: MakeResult
+) -> None:
+    rng = np.random.default_rng(0)
+
+    def pair(dataset: str, rows: int, gain: float) -> list[dict[str, Any]]:
+        base = 0.3 + 0.1 * rng.random(rows)
+        made = {"emb-el": base, "emb-fc": base + gain + rng.normal(0, 0.02, rows)}
+        return [network(dataset, form, value=0.4, rows=scores) for form, scores in made.items()]
+
+    summary = Summary([result("bibtex", "stack", 0, 0.5), result("scene", "stack", 0, 0.3)])
+    text = finding(Networks([*pair("bibtex", 2000, 0.1), *pair("scene", 200, 0.0)]), summary)
+    assert re.search(r"raise example-F1: \+5\.\d \(\+[45]\.\d to \+5\.\d\) points .* over 2 data sets", text)
+    assert re.search(r"\(clear on Bibtex \+(9\.\d|10\.\d) \(.*\), level on Scene\)", text)
+    assert text.endswith("stays below lampnet's stack of base learners on 1 of 2.")
+    level = finding(Networks(pair("scene", 200, 0.0)), Summary([]))
+    assert "do not clearly change example-F1" in level
+    assert "clear on" not in level
+    assert finding(Networks([]), summary) == ""
+
+
+def test_the_finding_takes_splits_with_other_test_rows_as_its_sample(network: MakeResult) -> None:
+    results = [network("sider", "emb-el", s, 0.5 + 0.1 * s) for s in range(3)]
+    results += [network("sider", "emb-fc", s, 0.48 + 0.1 * s) for s in range(3)]
+    assert "lower example-F1: -2.0 (-2.0 to -2.0) points" in finding(Networks(results), Summary([]))
 
 
 def test_one_run_without_rows_claims_nothing(network: MakeResult) -> None:
