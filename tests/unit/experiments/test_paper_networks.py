@@ -12,11 +12,12 @@ import torch
 from scipy import sparse
 
 from lampnet.config import Config
-from lampnet.data.dataset import Dataset
+from lampnet.data.dataset import Dataset, Table
 from lampnet.data.splits import Splits
 from lampnet.encoders import make_encoder
 from lampnet.errors import ConfigError
 from lampnet.evaluation.metrics import METRICS
+from lampnet.experiments import paper_networks
 from lampnet.experiments.material import Material
 from lampnet.experiments.paper_networks import (
     SEEDS,
@@ -25,6 +26,7 @@ from lampnet.experiments.paper_networks import (
     chosen_results,
     chosen_weight,
     networks,
+    open_as_published,
     train_all,
 )
 from lampnet.experiments.protocol import Log
@@ -185,3 +187,17 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path: Path) -> None:
     for group in ("paper", "validation", "thresholds"):
         assert first[group] == second[group]
     assert [e["loss"] for e in first["history"]] == [e["loss"] for e in second["history"]]
+
+
+def test_measurements_of_pictures_are_one_vector_with_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.random.default_rng(0).normal(size=(60, 4))
+    rows, labels = Table(values=values, names=tuple("abcd")), sparse.csr_matrix(values[:, :3] > 0, dtype=np.float32)
+    table = Dataset(name="toy", kind="columns", rows=rows, labels=labels, label_names=tuple("xyz"))
+    opened = Material("scene", Splits(train=table), 3)
+    monkeypatch.setattr(paper_networks, "open_named", lambda dataset, seed, data_root: opened)
+    vectors = open_as_published("scene", 3)
+    assert vectors.metadata() == opened.metadata() | {"kind": "vector"}
+    for part in ("train", "valid", "test"):
+        np.testing.assert_array_equal(vectors.part(part).rows, opened.part(part).rows.values)
+        np.testing.assert_array_equal(vectors.truth[part], opened.truth[part])
+    assert open_as_published("emotions", 3) is opened
