@@ -54,7 +54,7 @@ def test_a_column_of_a_table_says_what_is_known(trained, labels, tmp_path, capsy
     ("known", "sentence"),
     [
         ({"nowhere": True}, "the model has no label 'nowhere'"),
-        ({"x": "yes"}, "'known' has 'x': yes; give true or false"),
+        ({"x": "yes"}, "'known' has 'x': yes; give true, false or a probability"),
         ("grain", "'known' must be an object of label: true or false, or a list of labels"),
         ([["a"]], "is not a name"),
     ],

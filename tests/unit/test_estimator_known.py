@@ -44,6 +44,28 @@ def test_a_known_label_raises_what_it_implies(fitted, new_rows):
     assert refused.mean() < 0.15
 
 
+def test_a_probable_label_counts_by_its_probability(fitted, new_rows):
+    X, _ = new_rows
+    others = [j for j, name in enumerate(fitted.classes_) if name not in ("wheat", "corn")]
+    true, false = (fitted.predict_proba(X, known=[{"wheat": state}] * len(X)) for state in (True, False))
+    soft = fitted.predict_proba(X, known=[{"wheat": 0.25}] * len(X))
+    np.testing.assert_allclose(soft[:, others], (0.25 * true + 0.75 * false)[:, others], atol=1e-6)
+    np.testing.assert_array_equal(soft[:, list(fitted.classes_).index("wheat")], 0.25)
+    mixed = fitted.predict_proba(X[:2], known=[{"wheat": 0.25}, ["wheat"]])
+    np.testing.assert_array_equal(mixed, [soft[0], true[1]])
+
+
+def test_a_label_that_is_probably_true_is_in_the_set_and_is_not_suggested(fitted, new_rows):
+    X, _ = new_rows
+    known = [{"gold": 0.8, "corn": 0.1}] * len(X)
+    for labels in fitted.predict_labels(X, known=known):
+        assert "gold" in labels
+        assert "corn" not in labels
+    found = fitted.suggest(X[0], known=known[0])
+    assert {one["label"] for one in found} == {"grain", "wheat"}
+    assert all(set(one["known"]) == {"gold", "corn"} for one in found)
+
+
 def test_known_labels_come_back_as_they_were_given(fitted, new_rows):
     X, Y = new_rows
     random = np.random.default_rng(3)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.data.known_labels import known_value
 from lampnet.explain.contributions import LogitSum
 from lampnet.explain.input_view import Node
 
@@ -89,9 +90,9 @@ class Explanation:
         """The truth as JSON data; None where it is unknown."""
         return None if self.truth is None else [None if np.isnan(t) else bool(t) for t in self.truth]
 
-    def known_json(self) -> list[bool | None] | None:
-        """What was known as JSON data; None where a label was unknown."""
-        return None if self.known is None else [None if state == 0 else bool(state > 0) for state in self.known]
+    def known_json(self) -> list[bool | float | None] | None:
+        """What was known as JSON data, a probability where that was known; None where a label was unknown."""
+        return None if self.known is None else [None if state == 0 else known_value(state) for state in self.known]
 
     def to_json(self) -> dict[str, Any]:
         """JSON data; attention per head and averaged over heads, rounded to five digits."""

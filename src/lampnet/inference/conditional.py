@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from scipy.special import expit
+from scipy.special import expit, logit
 
 from lampnet.base_learners.label_dependence import LabelDependence
-from lampnet.data.known_labels import TRUE, UNKNOWN, States
+from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, States, is_soft
 from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.rules import Rule
@@ -27,6 +27,8 @@ KNOWN_LOGIT = np.float32(30.0)
 BATCH_ROWS = 64
 #: more than this share of the labels known is many
 MANY = 0.2
+#: labels known by a probability whose combinations are all gone through
+MOST_COMBINED = 5
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,8 @@ class Conditional:
 
     def logits(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
         """(n, L) float32; a known label has ±30, and rows with nothing known keep their logits."""
+        if is_soft(states_nL).any():
+            return np.asarray(np.clip(logit(self.proba(logits_nL, states_nL)), -KNOWN_LOGIT, KNOWN_LOGIT))
         states_nL = self.implied(states_nL)
         result = np.array(logits_nL, dtype=np.float32)
         some = np.flatnonzero((states_nL != UNKNOWN).any(axis=1))
@@ -76,10 +80,49 @@ class Conditional:
         return blended(shifted_BL, corrected_BL, self.correction)
 
     def proba(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
-        """(n, L) probabilities; exactly 1 and 0 where a label is known."""
+        """(n, L) probabilities; exactly 1 and 0 where a label is known, and what is known of it where that is less."""
+        if (soft := is_soft(states_nL)).any():
+            return self._proba_given_soft(logits_nL, states_nL, soft)
         states_nL = self.implied(states_nL)
         proba = expit(self.logits(logits_nL, states_nL))
         return np.asarray(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE), dtype=np.float32)
+
+    def _proba_given_soft(self, logits_nL: np.ndarray, states_nL: States, soft_nL: np.ndarray) -> np.ndarray:
+        """Jeffrey's rule: the mean over what may be true, each weighted by how probable it is."""
+        proba = np.empty(states_nL.shape, dtype=np.float32)
+        certain = ~soft_nL.any(axis=1)
+        proba[certain] = self.proba(logits_nL[certain], states_nL[certain].astype(np.int8))
+        for row in np.flatnonzero(~certain):
+            states_KL, weight_K = resolved(states_nL[row], soft_nL[row])
+            proba[row] = weight_K @ self.proba(np.repeat(logits_nL[row][None], len(weight_K), axis=0), states_KL)
+        if self.hierarchy is not None:  # where what is known of a child and of its parent do not fit together
+            return self.hierarchy.lowered(proba)
+        return np.asarray(np.where(soft_nL, (1 + states_nL) / 2, proba), dtype=np.float32)
+
+
+def resolved(states_L: States, soft_L: np.ndarray) -> tuple[States, np.ndarray]:
+    """States of one row in which probable labels are true or false, int8 (K, L), and how probable each is, (K,).
+
+    All combinations of up to `MOST_COMBINED` labels; of more, as many draws, in which each label is true as often as
+    it is probable.
+
+    >>> states, weight = resolved(np.array([1, 0.5, 0]), np.array([False, True, False]))
+    >>> states.tolist(), weight.tolist()
+    ([[1, -1, 0], [1, 1, 0]], [0.25, 0.75])
+    """
+    labels, K = np.flatnonzero(soft_L), 2 ** min(MOST_COMBINED, int(soft_L.sum()))
+    true_L = (1 + states_L[labels].astype(np.float64)) / 2
+    if len(labels) <= MOST_COMBINED:
+        true_KL = np.arange(K)[:, None] >> np.arange(len(labels)) & 1 == 1
+        weight_K = np.where(true_KL, true_L, 1 - true_L).prod(axis=1)
+    else:
+        random = np.random.default_rng(0)
+        places = random.permuted(np.repeat(np.arange(K)[:, None], len(labels), axis=1), axis=0)
+        true_KL = (places + random.random(len(labels))) / K < true_L
+        weight_K = np.full(K, 1 / K)
+    states_KL = np.repeat(np.where(soft_L, 0, states_L)[None], K, axis=0).astype(np.int8)
+    states_KL[:, labels] = np.where(true_KL, TRUE, FALSE)
+    return states_KL, weight_K
 
 
 def blended(shifted: np.ndarray, corrected: np.ndarray, share: float) -> np.ndarray:
@@ -108,4 +151,4 @@ def decide(rules: dict[str, Rule], proba_nL: np.ndarray, states_nL: States) -> n
         rule = rules.get(str(regime), rules["nothing"])
         # A rule about whole sets takes known labels for what they are.
         chosen[rows] = rule.apply(proba_nL[rows] if isinstance(rule, WholeSet) else free[rows])
-    return np.where(unknown, chosen, states_nL == TRUE)
+    return np.where(unknown, chosen, states_nL > 0)

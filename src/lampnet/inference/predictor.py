@@ -19,7 +19,7 @@ from scipy import sparse
 from lampnet.base_learners.stack import Stack
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
-from lampnet.data.known_labels import TRUE, UNKNOWN, States
+from lampnet.data.known_labels import UNKNOWN, States
 from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.data.schema import align_labels
 from lampnet.encoders.base import EncodedRows, Encoder
@@ -214,8 +214,8 @@ class FittedModel:
         if states_nL is None:
             return self.completed(rule.apply(proba), proba)
         states_nL = self.implied(states_nL)
-        chosen = rule.apply(np.where(states_nL == UNKNOWN, proba, states_nL == TRUE))
-        return self.completed(np.where(states_nL == UNKNOWN, chosen, states_nL == TRUE), proba)
+        chosen = rule.apply(np.where(states_nL == UNKNOWN, proba, (1 + states_nL) / 2))
+        return self.completed(np.where(states_nL == UNKNOWN, chosen, states_nL > 0), proba)
 
     def output(self, examples: Examples, rows: np.ndarray) -> Output:
         """Every stage's logits and all attention weights of a few rows, in one batch."""

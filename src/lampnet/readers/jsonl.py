@@ -197,15 +197,15 @@ def _check_writable(path: Path, field: str, value: Any, names: list[str] | None,
             raise FormatError(path, half_a_character(f"the {what}", given[bad]), number)
 
 
-def known_of(path: Path, known: Any, number: int) -> dict[str, bool | None] | list[str] | None:
-    """What a row says of its labels beforehand: {"grain": true, "wheat": false}, or a list of true ones."""
+def known_of(path: Path, known: Any, number: int) -> dict[str, bool | float | None] | list[str] | None:
+    """What a row says of its labels beforehand: {"grain": true, "wheat": 0.2}, or a list of true ones."""
     if known is None or isinstance(known, list):
         return None if known is None else label_list(path, known, number, "known")
     if not isinstance(known, dict):
         raise FormatError(path, "'known' must be an object of label: true or false, or a list of labels", number)
     for label, value in known.items():
-        if value not in (True, False, None):
-            problem = f"'known' has {label[:40]!r}: {str(value)[:40]}; give true or false"
+        if value is not None and not (isinstance(value, (bool, int, float)) and 0 <= value <= 1):
+            problem = f"'known' has {label[:40]!r}: {str(value)[:40]}; give true, false or a probability"
             raise FormatError(path, problem, number)
     return known
 

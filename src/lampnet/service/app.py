@@ -39,10 +39,10 @@ from lampnet.service.request_rows import read_rows, read_states, states_or_nothi
 from lampnet.service.settings import ENVIRONMENT, LOOPBACK, TOKEN, ServiceSettings
 
 Rows = list[dict[str, Any]]
-Known = list[dict[str, bool | None] | list[str] | None]
+Known = list[dict[str, bool | float | None] | list[str] | None]
 #: explanations hold all attention weights, so few rows are explained at once
 MOST_EXPLAINED = 16
-_LABELS = "What is known of each row's labels: {label: true or false}, a list of true ones, or null."
+_LABELS = "What is known of each row's labels: {label: true, false or a probability}, a list of true ones, or null."
 
 
 class RowsRequest(BaseModel):

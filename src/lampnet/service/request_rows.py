@@ -54,7 +54,7 @@ def read_states(model: FittedModel, data: Dataset, known: Sequence[Any] | None) 
         return beside
     if (clash := (beside * inside == -1).any(axis=1)).any():
         raise DataError(f"row {int(np.argmax(clash))}: 'known' beside the rows contradicts 'known' inside the row")
-    return np.where(beside == 0, inside, beside).astype(np.int8)
+    return np.where(beside == 0, inside, beside)
 
 
 def states_or_nothing(model: FittedModel, states: States | None, n_rows: int) -> States:

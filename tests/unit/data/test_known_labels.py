@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from lampnet.data.known_labels import merged, nothing_known, read_known, states_of_truth
+from lampnet.data.known_labels import as_dicts, nothing_known, read_known, states_of_truth
 from lampnet.errors import DataError
 
 LABELS = ["corn", "grain", "wheat"]
@@ -63,16 +63,16 @@ def test_lists_of_zeros_and_ones_as_long_as_the_labels_are_an_array():
     ("known", "sentence"),
     [
         ([{"grian": True}], "row 0 of known: the model has no label 'grian'; did you mean 'grain'?"),
-        ([{"corn": True, "wheat": 2}], "row 0 of known: 'wheat' is 2; give true or false"),
+        ([{"corn": True, "wheat": 2}], "row 0 of known: 'wheat' is 2; give true, false or a probability"),
         ([{"corn": "yes"}], "row 0 of known: 'corn' is 'yes'"),
         (["corn"], "row 0 of known is 'corn'; give a list of labels"),
         ({"corn": True}, "known is one dict; give a list with one dict or one list of labels for each row"),
         ([["corn"], ["wheat"]], "X has 1 rows, but known has 2"),
         (np.array([[1.0, 0.0]]), "known has shape (1, 2); give one row for each of the 1 rows and 3 columns"),
-        (np.array([[1.0, 0.5, np.nan]]), "known holds 0.5; give 1 (true), 0 (false) or NaN (unknown)"),
+        (np.array([[1.0, 1.5, np.nan]]), "known holds 1.5; give 1 (true), 0 (false), a probability or NaN (unknown)"),
         (np.array([["a", "b", "c"]]), "known holds <U1 values"),
         (pd.DataFrame({"maize": [1]}), "known: the model has no label 'maize'"),
-        (pd.DataFrame({"corn": ["x"]}), "the column 'corn' of known must hold 1, 0 or NaN"),
+        (pd.DataFrame({"corn": ["x"]}), "the column 'corn' of known must hold 1, 0, probabilities or NaN"),
         (sparse.coo_matrix(([1.0, 0.0], ([0, 0], [1, 1])), shape=(1, 3)), "known holds an entry twice"),
         (5, "known is 5; give a list"),
     ],
@@ -87,15 +87,21 @@ def test_a_mistake_gets_a_sentence(known, sentence):
 def test_a_label_that_is_both_true_and_false_is_a_contradiction():
     with pytest.raises(DataError, match="row 0 of known: the label '7' is both true and false"):
         read_known([{7: False, "7": True}], [7, 8], 1)
-    with pytest.raises(DataError, match="row 1: the label 'grain' is known as true and as false"):
-        merged(np.array([[0, 0, 0], [0, 1, 0]], np.int8), np.array([[1, 0, 0], [0, -1, 0]], np.int8), LABELS)
 
 
-@given(states_arrays)
-def test_merging_keeps_what_each_source_knows(states):
-    left, right = states * (np.arange(3) != 1), states * (np.arange(3) == 1)
-    assert merged(left, right, LABELS).tolist() == states.tolist()
-    assert merged(states, states, LABELS).tolist() == states.tolist()
+def test_probabilities_read_alike_in_every_form():
+    array = np.array([[0.75, 0.0, np.nan], [1.0, 0.5, 0.2]])
+    dicts = [{"corn": 0.75, "grain": False}, {"corn": True, "grain": 0.5, "wheat": 0.2}]
+    rows, columns = np.nonzero(~np.isnan(array))
+    csr = sparse.csr_matrix((array[rows, columns], (rows, columns)), shape=array.shape)
+    wanted = np.array([[0.5, -1, 0], [1, 0, -0.6]])
+    for form in (array, dicts, csr, pd.DataFrame(array, columns=LABELS), array.tolist()):
+        states = read_known(form, LABELS, 2)
+        np.testing.assert_allclose(states, wanted, atol=1e-5)
+        assert states[1, 1] != 0  # even odds are not the same as unknown
+        assert as_dicts(states, LABELS) == dicts
+    with pytest.raises(DataError, match="known holds probabilities, but the rows of this model have exactly one class"):
+        read_known(dicts, LABELS, 2, one_class=True)
 
 
 def test_with_one_class_per_row_a_true_class_excludes_the_others():
