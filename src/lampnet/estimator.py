@@ -424,7 +424,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X : the rows, as for `fit`
         known : what is known of their labels: an array (n, L) of 1 (true), 0 (false) and NaN (unknown), a sparse
             matrix whose absent entries are unknown, or for each row a dict {label: bool} or a list of true labels.
-            Known labels come back as 1 and 0; the others are predicted from the input and from them.
+            A number between 0 and 1 is a label known by its probability. Known labels come back as they were given;
+            the others are predicted from the input and from them.
         """
         logits = self.model_logits(X)  # first: it checks that the model is fitted
         return self._proba(logits, self._states(known, len(logits)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.label_dependence import SHIFTS
-from lampnet.data.known_labels import UNKNOWN
+from lampnet.data.known_labels import UNKNOWN, is_soft
 from lampnet.explain.attention import PredictedRows
 from lampnet.explain.contributions import CALIBRATION, HIERARCHY, START, Contribution, LogitSum, Term
 from lampnet.explain.given_known import GivenKnown
@@ -128,6 +128,9 @@ def _known_steps(
     if conditional is None or not given.any_known(row):
         return
     logits, states = given.logits[row][None], given.states[row][None]
+    if is_soft(states).any():  # a mean over what may be true has no single sum of shifts
+        yield "known labels", np.asarray(given.given_logits[row, labels] - logits[0, labels], dtype=np.float64)
+        return
     free = np.asarray(conditional.free_logits(logits, states)[0, labels], dtype=np.float64)
     shifts = conditional.dependence.shifts(logits, states)[0, labels] * conditional.shift_weight
     for name, values in zip(SHIFTS, shifts.T.astype(np.float64), strict=False):

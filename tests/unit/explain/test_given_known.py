@@ -48,6 +48,21 @@ def test_what_ifs_are_predictions_with_that_label_known(model: LaMPClassifier) -
             np.testing.assert_allclose(found.what_if[j, k], proba, atol=1e-5)
 
 
+def test_a_label_known_by_its_probability_is_shown_with_it(model: LaMPClassifier) -> None:
+    known = [{"sport": 0.25}]
+    (found,) = model.explain(TEXTS[:1], known=known)
+    np.testing.assert_allclose(
+        found.proba, model.predict_proba(TEXTS[:1], known=known)[0, found.label_index], atol=1e-5
+    )
+    assert dict(zip(found.labels, found.to_json()["known"], strict=True)) == {
+        "sport": 0.25,
+        "travel": None,
+        "italy": None,
+    }
+    for one in found.logit_sums:
+        assert one.total() == pytest.approx(one.logit, abs=1e-4)
+
+
 def test_mistakes_are_named(model: LaMPClassifier) -> None:
     with pytest.raises(LampnetError, match="no label 'nowhere'"):
         model.explain(TEXTS[:1], known=[["nowhere"]])
