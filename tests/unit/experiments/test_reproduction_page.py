@@ -15,7 +15,15 @@ from lampnet.experiments.paper_networks import Network
 from lampnet.experiments.result_files import write_json, write_result
 from lampnet.experiments.row_scores import packed
 from pages.paper_tables import systems as published_systems
-from pages.reproduction import Networks, answer, finding, reproduction_page, write_page
+from pages.reproduction import (
+    Networks,
+    answer,
+    epochs_section,
+    finding,
+    reproduction_page,
+    topic_tree_section,
+    write_page,
+)
 from pages.speed_section import speed_section
 from pages.summary import Summary
 
@@ -145,6 +153,26 @@ def test_lambda_and_width_are_chosen_by_validation_not_by_test(network: MakeResu
     assert row_of(page, "Bibtex", "## The runs")[:7] == [
         "Bibtex", "Emb + LaMP_fc", "128", "random", "1", "0.3 of 2", "3",
     ]  # fmt: skip
+
+
+def test_the_topic_tree_beside_the_edgeless_graph() -> None:
+    rows = np.linspace(0.2, 0.6, 50)
+    data = {"labels": 103, "rows": {"train": 1800, "test": 2000}}
+    runs = [
+        {"form": form, "epochs": 7, "data": data, "paper": dict.fromkeys(METRICS, 0.4 + gain),
+         "example_f1_by_row": packed(rows + gain)}
+        for form, gain in (("emb-el", 0.0), ("emb-pr", 0.2))
+    ]  # fmt: skip
+    section = topic_tree_section({"settings": {"model.width": 64}, "runs": runs})
+    assert "| Emb + LaMP_el | 0.400 | 0.400 | 0.400 | – | 7 |" in section
+    assert re.search(r"\| Emb \+ LaMP_pr \| 0.600 \| 0.600 \| 0.600 \| \*\*\+20.0 \(", section)
+
+
+def test_what_an_epoch_costs_beside_the_epochs_that_were_needed(network: MakeResult) -> None:
+    seconds = {"bibtex": {"emb-fc": {"128": 41.96, "512": 300.0}, "fmp-fc": {"128": 55.0}}}
+    section = epochs_section(Networks([network("bibtex", "emb-fc")]), {"seconds": seconds})
+    assert "| Bibtex | Emb + LaMP_fc | 42.0 | 300.0 | 3 |" in section
+    assert "| Bibtex | FMP + LaMP_fc | 55.0 | – | – |" in section
 
 
 def test_published_and_counted_statistics() -> None:
