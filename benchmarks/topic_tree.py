@@ -27,11 +27,11 @@ from lampnet.readers.label_edges import read_taxonomy
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "measurements" / "topic_tree.json"
-TRAIN, TEST = 2000, 2000
+TRAIN, TEST = 1600, 2000
 SEEDS = (0,)
 #: Chance of each word of a topic's name, how many words of other names a document has, and the settings that differ.
 NAMED, OTHERS = 0.5, 6
-SETTINGS = {"model.width": 64}
+SETTINGS = {"model.width": 64, "training.learning_rate": 1e-3, "training.patience": 6}
 
 
 def made_documents(folder: Path, seed: int) -> Material:

@@ -506,7 +506,8 @@ def topic_tree_section(tree: Mapping[str, Any]) -> str:
         rows.append([FORMS[form], *(f"{run['paper'][m]:.3f}" for m in F1), gain, str(run["epochs"])])
     data = tree["runs"][0]["data"]
     about = (
-        f"The paper's network (d = {tree['settings']['model.width']}, one seed) with RCV1's tree of {data['labels']} "
+        f"The paper's network (d = {tree['settings']['model.width']}, learning rate "
+        f"{tree['settings']['training.learning_rate']:g}, one seed) with RCV1's tree of {data['labels']} "
         f"topics as its label graph, on {data['rows']['train']:,} training and {data['rows']['test']:,} test documents "
         "that are made up of the words of the topics' names, each with all ancestors of its topics "
         "(`python benchmarks/topic_tree.py --data-root DIR`). It shows what a tree is worth where labels follow it "

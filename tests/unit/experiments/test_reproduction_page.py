@@ -156,14 +156,14 @@ def test_lambda_and_width_are_chosen_by_validation_not_by_test(network: MakeResu
 
 
 def test_the_topic_tree_beside_the_edgeless_graph() -> None:
-    rows = np.linspace(0.2, 0.6, 50)
+    rows, settings = np.linspace(0.2, 0.6, 50), {"model.width": 64, "training.learning_rate": 0.001}
     data = {"labels": 103, "rows": {"train": 1800, "test": 2000}}
     runs = [
         {"form": form, "epochs": 7, "data": data, "paper": dict.fromkeys(METRICS, 0.4 + gain),
          "example_f1_by_row": packed(rows + gain)}
         for form, gain in (("emb-el", 0.0), ("emb-pr", 0.2))
     ]  # fmt: skip
-    section = topic_tree_section({"settings": {"model.width": 64}, "runs": runs})
+    section = topic_tree_section({"settings": settings, "runs": runs})
     assert "| Emb + LaMP_el | 0.400 | 0.400 | 0.400 | – | 7 |" in section
     assert re.search(r"\| Emb \+ LaMP_pr \| 0.600 \| 0.600 \| 0.600 \| \*\*\+20.0 \(", section)
 
