@@ -78,7 +78,8 @@ def speed_section(speed: Mapping[str, Any]) -> str:
         "encoding included."
     )
     verdict = (
-        f"The paper's network is on average {ratios['training']:.2f} times as fast as Seq2Seq in training and "
+        f"On {', '.join(DATASETS.get(name, name) for name in sets)}, the paper's network is on average "
+        f"{ratios['training']:.2f} times as fast as Seq2Seq in training and "
         f"{ratios['testing']:.2f} times in testing; the paper states {_paper_ratio('training'):.1f}x and "
         f"{_paper_ratio('testing'):.1f}x, on a GPU and over all its data sets. The operations say why: LaMP updates "
         "every label in every step, Seq2Seq computes only the labels that it names, one after the other. A GPU is idle "
