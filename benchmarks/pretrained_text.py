@@ -96,8 +96,8 @@ def section(measured: dict[str, Any]) -> list[str]:
     if not measured:
         return lines
     lines += [
-        "Measured by `benchmarks/pretrained_text.py`: example / micro / macro-F1, mean over the seeds, each of which draws",
-        "its own training texts and order; seconds of the processor for one fit.",
+        "Measured by `benchmarks/pretrained_text.py`: example / micro / macro-F1, mean over the seeds, each of which",
+        "draws its own training texts and order; seconds of the processor for one fit.",
         "",
         "| data | texts | seeds | base learners read; nodes | out-of-fold | test | fit, s |",
         "|---|--:|--:|---|--:|--:|--:|",

@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from lampnet.errors import ConfigError, did_you_mean
 
 BASE_LEARNERS = ("linear", "knn", "forest", "boosted")
-PRETRAINED_LEARNERS = ("pretrained_linear", "pretrained_knn")
+PRETRAINED_LEARNERS = ("pretrained_linear", "pretrained_knn", "label_names")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
 FOREST_KINDS = ("vector", "columns", "molecule", "image", "wordset", "parts")
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
@@ -117,7 +117,8 @@ class ModelConfig:
     #: encoders need all their nodes and drop none
     node_dropout: float = 0.3
     #: base learners whose logits the label nodes start from: any of linear, knn, forest, boosted (which
-    #: stays only where the others are better with it), pretrained_linear, pretrained_knn (of a pooled text encoder);
+    #: stays only where the others are better with it), pretrained_linear, pretrained_knn, label_names (of a pooled
+    #: text encoder);
     #: "auto" takes those that suit the input kind
     base_learners: tuple[str, ...] = ("linear",)
     #: only this many of the most promising labels of a row exchange messages; 0 means all of them,

@@ -11,6 +11,7 @@ from scipy import sparse
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import ORIGINS, KNNLearner
+from lampnet.base_learners.label_names import LabelNameLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import BaseLearner, Features
 from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack, reads_embedded
@@ -64,6 +65,8 @@ def _check(learner: BaseLearner, n_labels: int) -> None:
             _require_floats("knn.row_weight", learner.row_weight, (learner.X.shape[0],))
             _require(bool((learner.row_weight > 0).all()), "knn.row_weight must be positive")
         _check_origins(learner.origins_n2, learner.X.shape[0])
+    elif isinstance(learner, LabelNameLearner):
+        _require_floats("label_names.states", learner.states_LH, (n_labels, None))
     elif isinstance(learner, ForestLearner):
         _check_forest(learner, n_labels)
     elif isinstance(learner, BoostedLearner):

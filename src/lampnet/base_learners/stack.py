@@ -18,6 +18,7 @@ from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
+from lampnet.base_learners.label_names import LabelNameLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import QUIET, BaseLearner, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.base_learners.stacking_weights import (
@@ -49,14 +50,15 @@ LEARNERS: dict[str, Callable[[], BaseLearner]] = {
     "boosted": BoostedLearner,
     "pretrained_linear": LinearLearner,
     "pretrained_knn": KNNLearner,
+    "label_names": LabelNameLearner,
 }
 
 
 class Stack:
     """The base learners named in the settings, their logits on one scale.
 
-    Of the features, the last `embedded` are a pretrained encoder's: learners whose names begin with "pretrained" read
-    only these, all others only the rest.
+    Of the features, the last `embedded` are a pretrained encoder's: the learners of `PRETRAINED_LEARNERS` read only
+    these, all others only the rest.
 
     >>> X = np.array([[0.0, 1.0], [1.0, 0.0]] * 10, dtype=np.float32)
     >>> Y = np.array([[0.0], [1.0]] * 10, dtype=np.float32)
@@ -221,6 +223,12 @@ class Stack:
         knn = self.learners[self.names.index(name)]
         assert isinstance(knn, KNNLearner)
         return knn.name_of(index), knn.labels_of(index)
+
+    def name_labels(self, states_LH: np.ndarray) -> None:
+        """Say what the labels' names mean: see `LabelNameLearner`."""
+        for learner in self.learners:
+            if isinstance(learner, LabelNameLearner):
+                learner.name_labels(states_LH)
 
     def number_rows(self, origins_n2: np.ndarray) -> None:
         """Say where the rows that were learned from last come from: see `KNNLearner.origins_n2`."""

@@ -16,7 +16,7 @@ parts       `lampnet.data.parts.PartRows`: several of the above in each row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -76,6 +76,7 @@ class Dataset:
     weights: tuple[float, ...] | None = None  # what each row counts when it is learned from; None: all the same
     groups: tuple[str, ...] | None = None  # a split key for each row (DNA: the chromosome), where there is one
     row_edges: Sequence[np.ndarray] | None = None  # a known feature graph: n int arrays (E, 2) of node pairs
+    label_descriptions: Mapping[str, str] | None = None  # what labels mean, by name, where their names do not say it
     known: Sequence[Any] | None = None  # labels known before predicting: n dicts {label: bool}, lists of labels or None
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.label_dependence import LabelDependence
+from lampnet.base_learners.label_names import LabelNameLearner, words_of
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import Features
 from lampnet.base_learners.stack import Stack
@@ -36,6 +37,8 @@ from lampnet.inference.shown_labels import ShownLabels, any_of
 
 #: learners whose weights a new label gets, in the order of the features that they read
 LINEAR = ("linear", "pretrained_linear")
+#: learners whose labels can be added and regrouped
+_EDITABLE = (LinearLearner, KNNLearner, LabelNameLearner, ForestLearner, BoostedLearner)
 #: for each label, the labels before that it is made of; none for a label that is added
 Sources = Sequence[tuple[int, ...]]
 
@@ -122,7 +125,7 @@ def _features_of_name(model: FittedModel, stack: Stack, name: str) -> np.ndarray
     """What sets the name apart from those of the other labels, (F,); None where rows are no texts."""
     if model.encoder.kind != "text":
         return None
-    texts = [label.replace("_", " ") for label in (name, *model.label_names)]
+    texts = [words_of(label) for label in (name, *model.label_names)]
     features = _read_linearly(stack, model.encoder.encode(texts, None).features)
     own, *others = np.asarray(features.toarray() if sparse.issparse(features) else features, dtype=np.float64)
     return np.asarray(own - np.mean(others, axis=0))
@@ -261,7 +264,7 @@ def _with_column(stack: Stack, weights_F: np.ndarray, intercept: float, prior: f
             rest, bias = rest[size:], np.float32(0)
     for number, learner in enumerate(made.learners):
         if not own[0, number]:
-            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner, BoostedLearner))
+            assert isinstance(learner, _EDITABLE)
             learner.add_silent_label(prior)
     made.centre = np.vstack([made.centre, np.zeros((1, K), dtype=np.float32)])
     made.weights = StackingWeights(
@@ -282,7 +285,7 @@ def as_one_training(model: FittedModel) -> FittedModel:
     if stack is not None:
         stack = Stack.restore(stack.names, stack.arrays())
         for learner in stack.learners:
-            assert isinstance(learner, (LinearLearner, KNNLearner, ForestLearner, BoostedLearner))
+            assert isinstance(learner, _EDITABLE)
             learner.regroup(groups)
         stack.centre = _means(stack.centre, groups)
         stack.weights = StackingWeights(_means(stack.weights.weights_LK, groups), _means(stack.weights.bias_L, groups))

@@ -14,6 +14,7 @@ from scipy import sparse
 
 from lampnet.base_learners.earned_place import ON_TRIAL, on_trial
 from lampnet.base_learners.knn import TRAINING, VALIDATION, numbered
+from lampnet.base_learners.label_names import words_of
 from lampnet.base_learners.protocol import FOLDS, BaseLearner, FitContext
 from lampnet.base_learners.stack import FittedLearner, Stack, vstack_features
 from lampnet.base_learners.stacking_weights import StackingWeights
@@ -105,10 +106,10 @@ def cross_fitted(splits: Splits, config: Config, control: Control, label_weight:
         )
     truth = train.indicator()
     counts = Weights.of(train.weights, label_weight, train.label_names, truth)
-    encoder, encoded = _encode(train, config, control)
+    encoder, encoded, names_LH = _encode(train, config, control)
     blocked = _blocked(splits, control)
     stack, base_logits = _fit_base_learners(
-        config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts
+        config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts, names_LH
     )
     if stack is not None:
         stack.number_rows(row_origins(train))
@@ -149,11 +150,11 @@ def single_split(
         rows = Weights.of(valid.weights or np.ones(len(valid)), None, train.label_names, valid_truth)
         assert rows is not None
         valid_counts = replace(counts, row_n=rows.row_n)
-    encoder, encoded = _encode(train, config, control)
+    encoder, encoded, names_LH = _encode(train, config, control)
     held_out = encoder.encode(valid.rows, valid.row_edges)
     began = control.budget.spent()
     stack, base_logits = _fit_base_learners(
-        config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts
+        config, encoded, truth, _base_folds(splits, train, blocked, config), control, counts, names_LH
     )
     seconds = control.budget.spent() - began
     weights, held_out_logits = None, None
@@ -266,17 +267,25 @@ def check_training_rows(train: Dataset) -> None:
         raise DataError(f"{train.name}: no training row has any label; there is nothing to learn from")
 
 
-def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, EncodedRows]:
+def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, EncodedRows, np.ndarray | None]:
+    """The encoder, the training rows and, where a base learner asks for it, what the labels' names mean (L, H)."""
     control.log(f"encoding {len(train)} {train.kind} rows")
     control.phase(0.0, "encoding")
     encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
     if not isinstance(encoder, PooledEncoder):
-        return encoder, encoder.encode(train.rows, train.row_edges)
+        return encoder, encoder.encode(train.rows, train.row_edges), None
     encoder.while_training(None if control.folder is None else control.folder / EMBEDDINGS, control.phase)
     encoded = encoder.encode(train.rows, train.row_edges)
     assert encoded.features.shape[1] == encoder.n_features  # computed here, once
+    names_LH = encoder.pooled(label_texts(train)) if "label_names" in config.model.base_learners else None
     encoder.after_training()
-    return encoder, encoded
+    return encoder, encoded, names_LH
+
+
+def label_texts(train: Dataset) -> list[str]:
+    """What each label means, in words: its description, else its name."""
+    known = train.label_descriptions or {}
+    return [known.get(name) or words_of(name) for name in train.label_names]
 
 
 class _EndAsked(Exception):
@@ -290,6 +299,7 @@ def _fit_base_learners(
     fold_n: np.ndarray | None,
     control: Control,
     counts: Weights | None,
+    names_LH: np.ndarray | None,
 ) -> tuple[Stack | None, np.ndarray | None]:
     """The base learners, and their out-of-fold logits of the training rows (n, L, K).
 
@@ -301,6 +311,8 @@ def _fit_base_learners(
         return None, None
     X, embedded = encoded.features, encoded.encoder.n_embedded
     asked = [names, seed, None if fold_n is None else fold_n.tolist()]
+    if names_LH is not None:
+        asked.append(names_LH.tolist())
     if counts is not None:
         asked += [part.tolist() for part in (counts.row_n, counts.entry_L, counts.label_L)]
     files = BaseLearnerFiles(control.folder, identity_of(X, truth, *asked))
@@ -321,6 +333,8 @@ def _fit_base_learners(
     share = LEARNERS_SHARE if config.model.network else LEARNERS_ALONE_SHARE
     context = FitContext(progress=report, budget_seconds=control.budget.share(share), log=control.log)
     stack = Stack(names, embedded)
+    if names_LH is not None:
+        stack.name_labels(names_LH)
     try:
         base_logits = stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
         return _those_that_earn_it(stack, base_logits, truth, seed, fold_n, counts, control)

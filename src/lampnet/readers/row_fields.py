@@ -56,6 +56,6 @@ class RowFields:
         for role, value in values.items():
             self._kept[role].append(value)
 
-    def of_rows(self) -> dict[str, tuple[Any, ...]]:
+    def of_rows(self) -> dict[str, Any]:
         """Of all rows that were kept, by the names that `Dataset` gives them."""
         return {ROLES[role]: tuple(values) for role, values in self._kept.items()}
