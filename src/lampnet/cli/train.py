@@ -36,6 +36,14 @@ def command(
             "messages, unless --label-graph says otherwise.",
         ),
     ] = None,
+    label_descriptions: Annotated[
+        Path | None,
+        typer.Option(
+            "--label-descriptions",
+            metavar="FILE",
+            help="What labels mean, for --pretrained: a label and a text on each line, or a JSON object.",
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -106,8 +114,10 @@ def command(
     changes |= {name: value for name, value in given.items() if value is not None}
     config = Config.preset(preset).updated(changes)
     if start is not None:
-        _check_start(start, out, data, {"--label-graph": label_graph, "--label-hierarchy": label_hierarchy}, changes)
-    named = (data, label_graph, label_hierarchy, label_weight, start)
+        about_labels: dict[str, object] = {"--label-graph": label_graph, "--label-hierarchy": label_hierarchy}
+        about_labels["--label-descriptions"] = label_descriptions
+        _check_start(start, out, data, about_labels, changes)
+    named = (data, label_graph, label_hierarchy, label_descriptions, label_weight, start)
     anything = bool(changes) or any(given is not None for given in named) or preset != "fast"
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
@@ -131,6 +141,7 @@ def command(
         label_graph=label_graph or own_graph,
         label_weight=label_weight,
         label_hierarchy=None if label_hierarchy is None else str(label_hierarchy),
+        label_descriptions=None if label_descriptions is None else str(label_descriptions),
         start=None if start is None else str(start),
     )
     how = Resume(any_run=not anything, keep_budget=keep_budget) if resume else None

@@ -17,6 +17,7 @@ from typing import Any
 
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
+from lampnet.data.label_descriptions import with_descriptions
 from lampnet.data.splits import Splits
 from lampnet.data.weights import check_label_weight
 from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderError, did_you_mean
@@ -37,8 +38,9 @@ from lampnet.pipeline.control import FitRun, Log, OnPhase, no_log, no_phase
 from lampnet.pipeline.fit import fit
 from lampnet.pipeline.mapped_rows import MappedRows, is_prepared, open_prepared
 from lampnet.pipeline.prepare import is_large_table, prepare_source
-from lampnet.readers.files import plain_suffix
+from lampnet.readers.files import is_file, plain_suffix
 from lampnet.readers.label_edges import HIERARCHY, hierarchy_graph, read_label_hierarchy
+from lampnet.readers.label_values import read_label_values
 from lampnet.readers.sources import Source, arranged, prior_graph
 from lampnet.readers.weight_column import read_label_weight
 from lampnet.runtime import distributed
@@ -52,13 +54,16 @@ from lampnet.training.progress import Callback, Stopped
 RUN = "run.json"
 MAX_RUN = 1_000_000
 FEATURES = {"embed": 0, "message-passing": 2}
+#: what `Run` may name beside the label graph: files and folders
+_NAMED = ("label_weight", "label_hierarchy", "label_descriptions", "start")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
     """What was asked for; `label_graph` and `label_weight` may also name a file.
 
-    label_hierarchy  the file of a label hierarchy
+    label_hierarchy     the file of a label hierarchy
+    label_descriptions  the file that says what labels mean
     start     the folder of a model to learn on from
     finished  whether the training has come to its end and its model is saved
     """
@@ -68,17 +73,16 @@ class Run:
     label_graph: str
     label_weight: str | None = None
     label_hierarchy: str | None = None
+    label_descriptions: str | None = None
     start: str | None = None
     finished: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        graph, weight, hierarchy, start = (
-            str(Path(given).resolve()) if given is not None and Path(given).exists() else given
-            for given in (self.label_graph, self.label_weight, self.label_hierarchy, self.start)
-        )
-        source = self.source.to_json() | {"root": self.source.root}
-        asked = {"source": source, "config": self.config.to_json(), "label_graph": graph, "label_weight": weight}
-        asked |= {"label_hierarchy": hierarchy, "start": start}
+        given = {name: getattr(self, name) for name in ("label_graph", *_NAMED)}
+        asked: dict[str, Any] = {"source": self.source.to_json() | {"root": self.source.root}}
+        asked["config"] = self.config.to_json()
+        for name, value in given.items():
+            asked[name] = str(Path(value).resolve()) if value is not None and Path(value).exists() else value
         return asked | {"finished": self.finished}
 
     @classmethod
@@ -86,7 +90,7 @@ class Run:
         """Read what `to_json` wrote."""
         try:
             source = Source.from_json(data["source"])
-            named = {name: data.get(name) for name in ("label_weight", "label_hierarchy", "start")}
+            named = {name: data.get(name) for name in _NAMED}
             named["label_graph"] = data["label_graph"]
             for name, given in named.items():
                 if (given is not None or name == "label_graph") and (not isinstance(given, str) or "\0" in given):
@@ -113,6 +117,19 @@ class Outcome:
 
 class AlreadyFinished(Exception):
     """There is nothing to resume: the training came to its end, and its model is in the folder."""
+
+
+def _described(data: Splits | MappedRows, path: str, config: Config) -> Splits:
+    """The rows with what a file says that their labels mean."""
+    if isinstance(data, MappedRows):
+        raise ConfigError("prepared rows take no label descriptions; train on the rows themselves")
+    file = Path(path)
+    if not is_file(file):
+        raise ConfigError(
+            f"--label-descriptions {path[:200]!r} is no file; give a label and what it means on each line"
+        )
+    given = {name: one.value for name, one in read_label_values(file, "description").items()}
+    return replace(data, train=with_descriptions(data.train, given, config))
 
 
 def feature_steps(features: str) -> int:
@@ -190,6 +207,8 @@ def _train_into(
             kind, edges = prior_graph(run.label_graph, run.source, names)
         config = replace(run.config, label_graph=kind)
     label_weight = check_label_weight(read_label_weight(run.label_weight), names)
+    if run.label_descriptions is not None:
+        data = _described(data, run.label_descriptions, config)
     if team.leads and not resumes:
         _begin(run, folder, kept)
     try:

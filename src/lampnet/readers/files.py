@@ -246,3 +246,15 @@ def plain_stem(path: str | Path) -> str:
     name = re.sub(r"(?i)\.bz2$", "", name)
     # A file's name may hold bytes that are no text, which could not be written to a model folder.
     return (Path(name).stem or name).encode("utf-8", "replace").decode()
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; none has a name that is too long for one.
+
+    >>> is_file(Path("n" * 5_000))
+    False
+    """
+    try:
+        return path.is_file()
+    except OSError:
+        return False

@@ -15,7 +15,7 @@ import numpy as np
 
 from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import read_text, read_text_lines
+from lampnet.readers.files import is_file, read_text, read_text_lines
 
 WITHOUT_EDGES = ("edgeless", "full", "cooccurrence")
 WITH_EDGES = ("tree", "given")
@@ -81,11 +81,7 @@ def read_label_hierarchy(path: str | Path, label_names: Sequence[str]) -> LabelH
     A label with several parents has several lines. The header `parent,child` says that the parent comes first.
     """
     path = Path(path)
-    try:
-        is_file = path.is_file()
-    except OSError:  # a name that is too long for a file
-        is_file = False
-    if not is_file:
+    if not is_file(path):
         shown = str(path)[:200]
         raise DataError(f"{shown} is no file; give a file of the label hierarchy, a label and its parent on each line")
     try:
