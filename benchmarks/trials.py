@@ -13,16 +13,18 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit
 
+import trial_features
 from lampnet.base_learners import forest, knn
-from lampnet.base_learners.protocol import FOLDS
+from lampnet.base_learners.protocol import FOLDS, Features
 from lampnet.base_learners.stack import LEARNERS
 from lampnet.base_learners.stacking_weights import fit_shared
 from lampnet.config import Config
@@ -35,6 +37,8 @@ from lampnet.experiments.result_files import write_json
 from lampnet.readers.sources import Source
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
+#: how many labelled rows are drawn where all of them would take hours
+ROWS = {"yeast_chipexo": 6000}
 SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 
 
@@ -43,6 +47,8 @@ class Rows:
 
     def __init__(self, name: str) -> None:
         train = open_material(Source(data=name, on_bad_row="skip"), 0).labelled.train
+        if len(train) > ROWS.get(name, len(train)):
+            train = train.take(np.sort(np.random.default_rng(0).permutation(len(train))[: ROWS[name]]))
         self.name, self.train, self.Y = name, train, train.indicator()
         self.X = self.features()
         serially_correlated = serially_correlated_rows(self.Y)
@@ -115,6 +121,40 @@ def changed_features(module: Any, **changes: Any) -> Callable[[Rows], np.ndarray
     return logits
 
 
+def with_hidden_layer(*learners: str) -> Callable[[Rows], np.ndarray]:
+    """Base learners beside a network with one hidden layer that all labels share."""
+
+    def logits(rows: Rows) -> np.ndarray:
+        fold_n = fold_numbers(len(rows.Y), FOLDS, 0) if rows.fold_n is None else rows.fold_n
+        own = trial_features.hidden_layer(rows.X, rows.Y, fold_n)
+        return stacked([own, *(rows.base_logits(name) for name in learners)], rows.Y)
+
+    return logits
+
+
+def with_columns(rows: Rows, more: Features) -> np.ndarray:
+    """The linear and the kNN learner on more columns than the encoder's."""
+    joined = sparse.hstack([rows.X, more]).tocsr() if sparse.issparse(more) else np.hstack([rows.X, more])
+    X = joined.astype(np.float32)
+    return stacked([LEARNERS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in ("linear", "knn")], rows.Y)
+
+
+def with_fingerprints(rows: Rows) -> np.ndarray:
+    """Molecules also by four more fingerprints."""
+    return with_columns(rows, trial_features.more_fingerprints(list(rows.train.rows)) / 2)
+
+
+def with_kmers(patterns: Sequence[Sequence[int]]) -> Callable[[Rows], np.ndarray]:
+    """DNA also by other k-mers, together as heavy as the encoder's own."""
+
+    def logits(rows: Rows) -> np.ndarray:
+        bases = np.asarray(rows.train.rows)
+        counted = [trial_features.spaced_kmers(bases, list(offsets)) for offsets in patterns]
+        return with_columns(rows, sparse.hstack(counted).tocsr() / len(patterns) ** 0.5)
+
+    return logits
+
+
 ALONE: dict[str, Callable[[Rows], np.ndarray]] = {
     "linear alone": together("linear"),
     "kNN alone": together("knn"),
@@ -125,6 +165,11 @@ FOREST: dict[str, Callable[[Rows], np.ndarray]] = {
     "linear, kNN and forest": together("linear", "knn", "forest"),
     "half as many neighbours": changed_learner("knn", knn, NEIGHBOURS=30),
     "twice as many neighbours": changed_learner("knn", knn, NEIGHBOURS=120),
+    "linear, kNN, forest and a hidden layer": with_hidden_layer("linear", "knn", "forest"),
+}
+BOOSTED: dict[str, Callable[[Rows], np.ndarray]] = {
+    "boosted trees alone": together("boosted"),
+    "linear, kNN, forest and boosted trees": together("linear", "knn", "forest", "boosted"),
 }
 TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "reuters21578": ALONE
@@ -143,13 +188,26 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
         ),
         "linear, kNN and a forest of 300 trees": changed_learner("forest", forest, TREES_FOR_MANY_ROWS=300),
     },
-    "sider": ALONE | FOREST | {"a forest with larger leaves": changed_learner("forest", forest, MIN_ROWS_PER_LEAF=8)},
+    "sider": ALONE
+    | FOREST
+    | BOOSTED
+    | {
+        "a forest with larger leaves": changed_learner("forest", forest, MIN_ROWS_PER_LEAF=8),
+        "linear and kNN, with four more fingerprints": with_fingerprints,
+    },
     "bibtex": ALONE | FOREST,
-    "mediamill": ALONE | FOREST,
-    "scene": ALONE | FOREST,
-    "emotions": ALONE | FOREST,
-    "corel5k": ALONE | FOREST,
+    "mediamill": ALONE | FOREST | BOOSTED,
+    "scene": ALONE | FOREST | BOOSTED,
+    "emotions": ALONE | FOREST | BOOSTED,
+    "corel5k": ALONE | FOREST | BOOSTED,
     "tox21": ALONE | FOREST,
+    "yeast_chipexo": ALONE
+    | {
+        "linear and kNN, with 3+3-mers around gaps of 1 to 12": with_kmers(
+            [[0, 1, 2, 3 + gap, 4 + gap, 5 + gap] for gap in range(1, 13)]
+        ),
+        "linear and kNN, with 5-, 7- and 8-mers": with_kmers([range(5), range(7), range(8)]),
+    },
 }
 
 

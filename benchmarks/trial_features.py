@@ -1,0 +1,111 @@
+"""Features and a base learner that `benchmarks/trials.py` tries beside those of the package."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from rdkit import Chem
+from rdkit.Chem import rdFingerprintGenerator
+from scipy import sparse
+from scipy.special import logit
+from torch.nn import functional
+
+from lampnet.base_learners.protocol import Features
+from lampnet.data.label_priors import label_priors
+from lampnet.data.splits import parts_of
+from lampnet.encoders.wordset import unit_rows
+
+FINGERPRINT_BITS = 2048
+HIDDEN, EPOCHS, BATCH, LEARNING_RATE = 512, 15, 64, 2e-3
+
+
+def spaced_kmers(bases_nB: np.ndarray, offsets: Sequence[int]) -> sparse.csr_matrix:
+    """Unit rows (n, F) of log counts of the bases at these offsets, a pattern and its reverse complement as one.
+
+    The offsets must read the same from both ends, so that the other strand has the same pattern.
+
+    >>> spaced_kmers(np.array([[0, 1, 2, 3]]), [0, 3]).shape
+    (1, 1)
+    """
+    span = offsets[-1] + 1
+    if [span - 1 - offset for offset in reversed(offsets)] != list(offsets):
+        raise ValueError(f"the offsets {list(offsets)} differ from both ends")
+    starts = bases_nB.shape[1] - span + 1
+    read = [bases_nB[:, offset : offset + starts].astype(np.int64) for offset in offsets]
+    known = np.logical_and.reduce([bases < 4 for bases in read])
+    forward, backward = np.zeros_like(read[0]), np.zeros_like(read[0])
+    for first, last in zip(read, reversed(read), strict=True):
+        forward, backward = 4 * forward + first, 4 * backward + (3 - last)
+    rows, _ = np.nonzero(known)
+    entries = (np.ones(len(rows), dtype=np.float32), (rows, np.minimum(forward, backward)[known]))
+    counts = sparse.coo_matrix(entries, shape=(len(bases_nB), 4 ** len(offsets))).tocsr()
+    counts = counts[:, np.unique(counts.indices)]
+    counts.data = np.log1p(counts.data)
+    return unit_rows(counts)
+
+
+def more_fingerprints(smiles: Sequence[str]) -> np.ndarray:
+    """Unit rows (n, 4 x 2,048) of log counts: atom pairs, torsions, paths, and circles of pharmacophoric features."""
+    kinds = rdFingerprintGenerator
+    circles = kinds.GetMorganFeatureAtomInvGen()
+    makers = [
+        kinds.GetAtomPairGenerator(fpSize=FINGERPRINT_BITS),
+        kinds.GetTopologicalTorsionGenerator(fpSize=FINGERPRINT_BITS),
+        kinds.GetRDKitFPGenerator(fpSize=FINGERPRINT_BITS, maxPath=5),
+        kinds.GetMorganGenerator(radius=2, fpSize=FINGERPRINT_BITS, atomInvariantsGenerator=circles),
+    ]
+    molecules = [Chem.MolFromSmiles(one) for one in smiles]
+    counted = (np.stack([make.GetCountFingerprintAsNumPy(molecule) for molecule in molecules]) for make in makers)
+    logs = [np.log1p(counts.astype(np.float32)) for counts in counted]
+    lengths = [np.maximum(np.linalg.norm(log, axis=1, keepdims=True), 1e-9) for log in logs]
+    return np.hstack([log / length for log, length in zip(logs, lengths, strict=True)])
+
+
+def hidden_layer(X: Features, Y_nL: np.ndarray, fold_n: np.ndarray) -> np.ndarray:
+    """Out-of-fold logits (n, L) of a network with one hidden layer, which all labels share."""
+    logits_nL = np.zeros(Y_nL.shape, dtype=np.float32)
+    for rest, own in parts_of(fold_n):
+        logits_nL[own] = _trained(X[rest], Y_nL[rest])(X[own])
+    return logits_nL
+
+
+class _trained:
+    """One network, trained on all rows it is given."""
+
+    def __init__(self, X: Features, Y_nL: np.ndarray) -> None:
+        torch.manual_seed(0)
+        random = np.random.default_rng(0)
+        n, width = X.shape
+        hidden, readout = torch.nn.Linear(width, HIDDEN), torch.nn.Linear(HIDDEN, Y_nL.shape[1])
+        norm = float(np.sqrt(_dense(X[:256]).square().sum(dim=1).mean()))
+        with torch.no_grad():
+            hidden.weight.normal_(0, 1.4 / norm)
+            readout.weight.mul_(0.1)
+            readout.bias.copy_(torch.as_tensor(logit(label_priors(Y_nL)), dtype=torch.float32))
+        drop, half = torch.nn.Dropout(0.2), torch.nn.Dropout(0.5)
+        self.network = torch.nn.Sequential(drop, hidden, torch.nn.ReLU(), half, readout)
+        optimizer = torch.optim.AdamW(self.network.parameters(), lr=LEARNING_RATE, weight_decay=0.01)
+        steps = EPOCHS * max(1, n // BATCH)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=steps + 1, pct_start=0.1)
+        truth, known = torch.as_tensor(np.nan_to_num(Y_nL)), torch.as_tensor(~np.isnan(Y_nL))
+        for _ in range(EPOCHS):
+            for rows in np.array_split(random.permutation(n), max(1, n // BATCH)):
+                loss = functional.binary_cross_entropy_with_logits(
+                    self.network(_dense(X[rows])), truth[rows], weight=known[rows].float(), reduction="sum"
+                )
+                optimizer.zero_grad()
+                (loss / len(rows)).backward()
+                optimizer.step()
+                schedule.step()
+        self.network.eval()
+
+    @torch.no_grad()
+    def __call__(self, X: Features) -> np.ndarray:
+        batches = [self.network(_dense(X[at : at + 1024])) for at in range(0, X.shape[0], 1024)]
+        return torch.cat(batches).numpy()
+
+
+def _dense(X: Features) -> torch.Tensor:
+    return torch.as_tensor(np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float32))
