@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import entr, logit
+from scipy.special import entr, expit, logit
 
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, States
 from lampnet.inference.conditional import Conditional
@@ -41,13 +41,12 @@ def suggest(
     states = np.repeat(states_L[None], len(known) + 1, axis=0)
     states[np.arange(1, len(known) + 1), known] = UNKNOWN  # row k + 1 does not know the k-th known label
     logits = conditional.logits(np.repeat(logits_L[None], len(states), axis=0), states)
-    proba = conditional.proba(logits_L[None], states_L[None])[0]
     unknown = np.flatnonzero(conditional.implied(states_L[None])[0] == UNKNOWN)
     ranked = unknown[np.argsort(-logits[0, unknown], kind="stable")][:most]
     return [
         Suggestion(
             label=int(label),
-            proba=float(proba[label]),
+            proba=float(expit(logits[0, label])),
             from_input=float(logits_L[label] - logit(priors_L[label])),
             from_known={int(j): float(logits[0, label] - logits[k, label]) for k, j in enumerate(known, start=1)},
         )
