@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.errors import DataError, LampnetError
+
 #: name, seconds wanted for `fast` and `quick`, and rows per second wanted for predicting; None where nothing is wanted
 TARGETS: dict[str, tuple[float | None, float | None, float | None]] = {
     "synthetic": (3, 1, None),
@@ -171,8 +173,22 @@ def _median(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _apart(name: str, system: str) -> dict[str, Any]:
-    """`fit_one` in a fresh process, as a user's script would run."""
-    code = f"import json; from bench.whole_fits import fit_one; print(json.dumps(fit_one({name!r}, {system!r})))"
+    """`fit_one` in a fresh process, as a user's script would run; what it cannot read is a `DataError` here."""
+    code = f"from bench.whole_fits import print_fit; print_fit({name!r}, {system!r})"
     command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[1])
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    done = subprocess.run(command, check=False, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
+    if done.returncode:
+        raise LampnetError(f"{name}, {system}: the process that measured it ended with code {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    if "fault" in found:
+        raise DataError(found["fault"])
+    return found
+
+
+def print_fit(name: str, system: str) -> None:
+    """`fit_one` as a line of JSON, for the process that asked for it."""
+    try:
+        found = fit_one(name, system)
+    except LampnetError as fault:
+        found = {"fault": str(fault)}
+    print(json.dumps(found))

@@ -38,12 +38,15 @@ def grow(tree: Any, X: Any, targets: np.ndarray, rows: np.ndarray, random: np.ra
 
     Where there are many outputs, the tree is grown on random projections of them.
     """
+    import sklearn  # heavy: imported only to train
+
     n_outputs = targets.shape[1]
     if n_outputs > LABEL_PROJECTIONS:
         targets = targets @ random.normal(scale=LABEL_PROJECTIONS**-0.5, size=(n_outputs, LABEL_PROJECTIONS))
     own = sparse.csc_matrix(X[rows]) if sparse.issparse(X) else X[rows]
-    tree.set_params(random_state=int(random.integers(2**31)))
-    tree.fit(own, np.ascontiguousarray(targets, dtype=np.float64), check_input=False)
+    tree.random_state = int(random.integers(2**31))
+    with sklearn.config_context(skip_parameter_validation=True):  # of small trees it takes longer than growing them
+        tree.fit(own, np.ascontiguousarray(targets, dtype=np.float64), check_input=False)
     return GrownTree(tree.tree_, rows, tree.tree_.apply(X))
 
 
