@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
-from lampnet.data.from_arrays import is_frame, row_count, row_numbers
+from lampnet.data.from_arrays import is_frame, row_count, row_numbers, unmasked
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
 from lampnet.data.label_descriptions import with_descriptions
@@ -33,7 +33,7 @@ from lampnet.data.labels import (
     targets_for,
     with_classes,
 )
-from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence
+from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence, without_dict
 from lampnet.data.parts import PartRows
 from lampnet.data.splits import VALIDATION_FRACTION, arranged_rows
 from lampnet.data.weights import row_weights
@@ -306,7 +306,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _labelled(self, X: Any, y: Any, classes: Any = None) -> tuple[LaMPClassifier, Dataset, Targets]:
         """A copy that has seen the features of X, the labelled rows, and their labels as they came."""
+        X = unmasked(X)
         kind, roles = self._kind_and_roles(X)
+        X = without_dict(X, kind)
         seen = copy(self)  # a fit that fails leaves what was learned before as it was
         keep_features(seen)
         X = checked(seen, X, kind, reset=True)
@@ -320,7 +322,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _kind_and_roles(self, X: Any) -> tuple[str, Roles]:
         """The input kind of X and, of named columns, what each is for."""
         kind = kind_of(X, self.input_kind) if self.columns is None else "parts"
-        if kind != "parts" and not is_frame(X):
+        if kind != "parts" and not is_frame(X) and not isinstance(X, Mapping):
             return kind, ()
         if self.columns is not None and self.input_kind not in ("auto", "parts"):
             raise DataError(f"columns came with input_kind={self.input_kind!r}; leave one of them out")

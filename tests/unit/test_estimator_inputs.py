@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from lampnet import LaMPClassifier
 from lampnet.data.dataset import Table
@@ -269,3 +270,61 @@ def test_a_fit_that_fails_changes_nothing() -> None:
 def test_row_numbers() -> None:
     assert row_numbers(None, 3) is None
     assert row_numbers(pandas().Series([False, True]), 2) == [1]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"n": X[:, 0].tolist(), "m": X[:, 1]},
+        {"n": X[:, 0], "c": ["x", "y"] * 12},
+        {"t": TEXTS},
+        {"words": [text.split() for text in TEXTS]},
+        {"v": list(X)},
+    ],
+)
+def test_a_dict_of_any_columns_is_read_as_its_frame(columns: dict[str, Any], tmp_path: Path) -> None:
+    model = LaMPClassifier(preset="quick", base_learners=["linear"]).fit(columns, Y)
+    proba = model.predict_proba(columns)
+    assert proba.shape == Y.shape
+    assert np.allclose(proba, model.fit(pandas().DataFrame(columns), Y).predict_proba(columns), atol=1e-6)
+    model.save(tmp_path / "model")
+    assert np.allclose(proba, LaMPClassifier.load(tmp_path / "model").predict_proba(columns), atol=1e-6)
+
+
+def test_what_is_masked_is_missing() -> None:
+    hidden = X > 1
+    plain = np.where(hidden, np.nan, X)
+    masked = np.ma.masked_array(np.where(hidden, 1e6, X), mask=hidden)
+    model = LaMPClassifier(preset="quick", base_learners=["linear"]).fit(plain, Y)
+    assert np.array_equal(model.predict_proba(masked), model.predict_proba(plain))
+    assert np.array_equal(model.fit(masked, Y).predict_proba(plain), model.predict_proba(plain))
+    truth = np.ma.masked_array(Y, mask=np.arange(2 * N).reshape(N, 2) % 5 == 0)
+    unknown = np.where(np.ma.getmaskarray(truth), np.nan, Y)
+    assert np.array_equal(model.fit(X, truth).predict_proba(X), clone(model).fit(X, unknown).predict_proba(X))
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25])
+def test_word_sets_of_any_scale_are_learned_from(scale: float) -> None:
+    rows = sparse.csr_matrix((np.abs(X) + 0.1) * (X > 0))
+    model = LaMPClassifier(preset="quick", base_learners=["linear"])
+    expected = model.fit(rows, Y).predict_proba(rows)
+    assert np.allclose(clone(model).fit(rows * scale, Y).predict_proba(rows * scale), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rows", "sentence"),
+    [
+        ([[10**400, 1], [1, 2]] * 12, "beyond 1e308"),
+        ([{"n": 1}] * N, "rows of X are dicts"),
+        ([b"a text"] * N, "rows of X are bytes"),
+        ([["a", "b"], ["c"]] * 12, "lists with words"),
+    ],
+)
+def test_what_is_no_table_gets_a_sentence(rows: Any, sentence: str) -> None:
+    with pytest.raises(DataError, match=sentence):
+        small().fit(rows, Y)
+
+
+def test_columns_that_are_no_dict_get_a_sentence() -> None:
+    with pytest.raises(DataError, match="is no dict"):
+        small(columns="text=t").fit({"t": TEXTS, "n": X[:, 0]}, Y)

@@ -291,3 +291,15 @@ def test_joined_labels_are_taken_apart_and_said() -> None:
 @pytest.mark.parametrize("cells", [["a, b", "a, c"] * 6, ["x/y", "z"] * 6, [f"{i};{i}" for i in range(6)] * 2])
 def test_classes_with_signs_in_their_names_stay_classes(cells: list[str]) -> None:
     assert read_targets(cells, len(cells)).form.single
+
+
+def test_classes_that_look_like_several_labels_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="one class per row, such as 'a;b'"):
+        assert read_targets(["a;b", "b;c"] * 6, 12).form.single
+
+
+def test_a_label_that_no_row_knows_is_warned_of() -> None:
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    Y = np.column_stack([X[:, 0] > 0, np.full(20, np.nan), X[:, 1] > 0])
+    with pytest.warns(UserWarning, match="unknown in every training row.*'1'"):
+        LaMPClassifier(preset="quick", base_learners=["linear"]).fit(X, Y)

@@ -129,3 +129,11 @@ def test_a_training_with_other_weights_is_another_training() -> None:
         weights = Weights.of(given, labels, ["a", "b", "c"], Y)
         digests.add(Examples(nodes=nodes, targets=Y, row_weights=weights).digest())
     assert len(digests) == 5
+
+
+def test_weights_too_far_apart_get_a_sentence() -> None:
+    from lampnet.data.weights import row_weights
+
+    with pytest.raises(DataError, match="at most a factor of"):
+        row_weights([1e300, 1e-300], 2)
+    assert row_weights([1e300, 0.0, 1e295], 3)[1] == 0

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from lampnet.data.column_content import date_seconds
 from lampnet.errors import DataError
 
 
@@ -56,8 +57,7 @@ def times_of(values: Any) -> np.ndarray:
         if array.dtype.kind in "iufb":
             numbers = array.astype(np.float64)
         else:
-            dates = np.asarray([str(value).strip().removesuffix("Z") for value in array], dtype="datetime64[s]")
-            numbers = np.where(np.isnat(dates), np.nan, dates.astype(np.int64).astype(np.float64))
+            numbers = np.array([_seconds(str(value).strip()) for value in array], dtype=np.float64)
     except (TypeError, ValueError):
         raise DataError("times must be numbers, dates, or texts such as 2024-01-31 or 2024-01-31T12:00") from None
     if numbers.ndim != 1:
@@ -65,3 +65,11 @@ def times_of(values: Any) -> np.ndarray:
     if not np.isfinite(numbers).all():
         raise DataError(f"row {int(np.argmin(np.isfinite(numbers)))} has no time; give a time for every row")
     return numbers
+
+
+def _seconds(value: str) -> float:
+    """A date as seconds since 1970: ISO texts (in UTC where they state no zone), and what NumPy reads."""
+    if (found := date_seconds(value)) is not None:
+        return found
+    read = np.datetime64(value.removesuffix("Z"), "s")
+    return float("nan") if np.isnat(read) else float(read.astype(np.int64))

@@ -15,6 +15,8 @@ from lampnet.data.dataset import Table
 from lampnet.data.names import half_a_character, repeated, unwritable, utf8
 from lampnet.errors import DataError
 
+_TOO_LARGE = "X holds a number beyond 1e308; give a smaller number or leave it empty"
+
 
 def rows_of(X: Any, kind: str) -> tuple[Any, tuple[str, ...] | None]:
     """X as the rows of this kind (see `lampnet.data.dataset`), and the feature names it brought."""
@@ -46,7 +48,10 @@ def table_of(X: Any, names: tuple[str, ...] | None = None) -> Table:
     if isinstance(X, Table):
         return X
     if not is_frame(X) and not holds_words(X):
-        values = np.asarray(X.toarray() if sparse.issparse(X) else _numbers(X), dtype=np.float64)
+        try:
+            values = np.asarray(X.toarray() if sparse.issparse(X) else _numbers(X), dtype=np.float64)
+        except OverflowError:
+            raise DataError(_TOO_LARGE) from None
         return Table(values=values, names=names or tuple(f"c{i}" for i in range(values.shape[1])))
     values = np.full(X.shape, np.nan)
     categories: dict[int, tuple[str, ...]] = {}
@@ -56,6 +61,21 @@ def table_of(X: Any, names: tuple[str, ...] | None = None) -> Table:
         if words is not None:
             categories[number] = words
     return Table(values=values, names=names or tuple(f"c{i}" for i in range(X.shape[1])), categories=categories)
+
+
+def unmasked(values: Any) -> Any:
+    """NumPy's masked arrays with NaN where they are masked; anything else as it is.
+
+    >>> unmasked(np.ma.masked_array([1, 2], mask=[False, True])).tolist()
+    [1.0, nan]
+    """
+    if not isinstance(values, np.ma.MaskedArray) or not np.ma.is_masked(values):
+        return values
+    if values.dtype.kind == "O":
+        return values.filled(None)
+    if values.dtype.kind in "biu":
+        return np.where(np.ma.getmaskarray(values), np.nan, values.data.astype(np.float64))
+    return values.filled(np.nan)
 
 
 def row_count(X: Any) -> int:
@@ -234,6 +254,8 @@ def _numbers_in(cells: list[Any]) -> list[float] | None:
         return None if None in dates else [seconds for seconds in dates if seconds is not None]
     try:
         return [_number(cell) for cell in cells]
+    except OverflowError:
+        raise DataError(_TOO_LARGE) from None
     except (TypeError, ValueError):
         return None
 

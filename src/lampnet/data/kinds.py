@@ -53,6 +53,7 @@ def kind_of(X: Any, input_kind: str = "auto") -> str:
         return "image"
     if holds_words(X):
         return _kind_of_columns(X)
+    _refuse_other_rows(X)
     array = rectangular(X)
     if array.ndim in (3, 4):
         return "image"
@@ -79,6 +80,18 @@ def _kind_of_strings(sample: list[str]) -> str:
     return "image" if not blanks or any(Path(value).is_file() for value in blanks) else "text"
 
 
+def _refuse_other_rows(X: Any) -> None:
+    """Lists of dicts, of bytes and of word lists are no rows yet; the sentence says how they become some."""
+    first = X[0] if isinstance(X, (list, tuple)) and len(X) else None
+    if isinstance(first, Mapping):
+        raise DataError("the rows of X are dicts; give a DataFrame, pandas.DataFrame(rows), or a dict of columns")
+    if isinstance(first, bytes):
+        raise DataError("the rows of X are bytes; decode them to texts, or give picture files by their paths")
+    lists = isinstance(first, (list, tuple, set, frozenset)) and len({len(row) for row in X[:_LOOK]}) > 1
+    if lists and any(isinstance(word, str) for row in X[:_LOOK] for word in row):
+        raise DataError("the rows of X are lists with words; give {'words': rows}, a table, or each row as one text")
+
+
 def _is_picture(row: Any) -> bool:
     return isinstance(row, Path) or (isinstance(row, np.ndarray) and row.ndim in (2, 3))
 
@@ -87,6 +100,8 @@ def _kind_of_columns(X: Any) -> str:
     roles = roles_of_columns(X)
     if len(roles) == 1 and roles[0][1] in ("text", "category") and _has_strings(columns_of(X)[roles[0][0]]):
         return "text"  # a column of strings alone is text, however often it repeats itself
+    if {role for _, role in roles} & {"words", "vector"}:
+        return "parts"  # also where it is the only column: each of its values is a list
     kind = kind_of_roles(roles)
     only_numbers = all(role in ("number", "date") for _, role in roles)
     return "vector" if kind == "columns" and only_numbers and len(roles) > MOST_COLUMNS else kind

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.from_arrays import is_frame, is_missing, rectangular
+from lampnet.data.from_arrays import is_frame, is_missing, rectangular, unmasked
 from lampnet.data.joined_labels import found_separator, taken_apart
 from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.data.schema import label_matrix
@@ -120,7 +120,7 @@ def _read(y: Any, n_rows: int) -> Targets:
         raise DataError("LaMPClassifier requires y to be passed, but the target y is None")
     if sparse.issparse(y):
         return _indicator(y, n_rows, np.arange(y.shape[1]), Form(sparse=True))
-    y = _only_column(y)
+    y = unmasked(_only_column(y))
     if is_frame(y):
         return _indicator(_numeric(y), n_rows, _class_array(list(y.columns)), Form(named=True))
     y = _values(y)
@@ -132,6 +132,7 @@ def _read(y: Any, n_rows: int) -> Targets:
         message = f"y names several labels per row, separated by {separator!r}, and is read so; give lists to be sure"
         warnings.warn(message, UserWarning, stacklevel=4)  # the line that called `fit`
         return _label_sets(sets, n_rows)
+    _warn_of_joined(y)
     array = rectangular(y, "the rows of y are of different lengths; give an indicator matrix or label sets")
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported: y must hold labels")
@@ -271,6 +272,19 @@ def _taken_apart(y: Any) -> tuple[str, list[list[str]]] | None:
         and len(distinct) <= len(set(y))
     )
     return (separator, found) if clear else None
+
+
+def _warn_of_joined(y: Any) -> None:
+    """Where a tenth of the classes look like several labels, and yet are read as one class per row."""
+    if not isinstance(y, (list, tuple, np.ndarray)) or not _strings(y):
+        return
+    separator = found_separator(list(y))
+    if separator in ("none", ","):
+        return
+    several = [cell for cell in y if len(set(taken_apart(cell, separator) or ())) > 1]
+    if len(several) * 10 >= len(y):
+        message = f"y is read as one class per row, such as {several[0][:60]!r}; for several labels per row, give lists"
+        warnings.warn(message, UserWarning, stacklevel=5)  # the line that called `fit`
 
 
 def _label_rows(y: Sequence[Any], n_rows: int) -> list[set[Any]]:

@@ -44,6 +44,28 @@ def columns_of(X: Any) -> dict[str, Any]:
     return dict(zip(names, X.values(), strict=True))
 
 
+def without_dict(X: Any, kind: str) -> Any:
+    """A dict of columns as what rows of one kind are: a `Table`, or the values of its only column; else X as it is.
+
+    >>> without_dict({"text": ["a b", "c"]}, "text"), without_dict({"n": [1, 2], "c": ["x", "y"]}, "columns").names
+    (['a b', 'c'], ('n', 'c'))
+    """
+    if not isinstance(X, Mapping) or kind == "parts":
+        return X
+    columns = columns_of(X)
+    if kind in ("columns", "vector", "wordset"):
+        return _table({name: (column, _plain_role(name, column)) for name, column in columns.items()})
+    if len(columns) != 1:
+        raise DataError(f"rows of kind {kind} are one thing each; a dict of {len(columns)} columns came: give one")
+    return list(next(iter(columns.values())))
+
+
+def _plain_role(name: str, column: Any) -> str:
+    """What a column is for that stands in a table of numbers, dates and categories."""
+    role = _guessed(name, column)
+    return role if COLUMN_KINDS[role] == "columns" else "category"
+
+
 def roles_of_columns(X: Any, given: Mapping[str, Any] | None = None) -> Roles:
     """What each column is for: as given (role -> column or columns), else guessed (see `column_content`).
 
@@ -53,6 +75,8 @@ def roles_of_columns(X: Any, given: Mapping[str, Any] | None = None) -> Roles:
     (('plot', 'text'), ('year', 'category'))
     """
     columns = columns_of(X)
+    if given is not None and not isinstance(given, Mapping):
+        raise DataError(f"columns={given!r:.80} is no dict; give role: column or columns, such as {{'text': 'title'}}")
     chosen: dict[str, str] = {}
     for role, names in (given or {}).items():
         role = ALIASES.get(role, role)

@@ -17,6 +17,8 @@ import numpy as np
 from lampnet.errors import ConfigError, DataError, did_you_mean
 
 BALANCED = "balanced"
+#: how far the weights of two rows may be apart; beyond it, a fold of light rows would weigh nothing
+MOST_APART = 1e12
 #: "balanced", weights by label name (all others count 1), or None for labels that count the same
 LabelWeight = str | Mapping[str, float] | None
 
@@ -38,6 +40,12 @@ def row_weights(sample_weight: Any, n: int) -> np.ndarray:
         raise DataError(f"sample_weight is {weight[bad[0]]:g} in row {bad[0]}; it must be finite numbers of at least 0")
     if not weight.any():
         raise DataError("sample_weight is zero in every row; some rows must count")
+    least, most = weight[weight > 0].min(), weight.max()
+    if most / MOST_APART > least:
+        raise DataError(
+            f"sample_weight goes from {least:g} to {most:g}, so that some rows would count nothing; give weights that "
+            f"differ by at most a factor of {MOST_APART:g}, and 0 to rows that are to be left out"
+        )
     return weight
 
 

@@ -154,11 +154,11 @@ def inverse_document_frequency(documents: np.ndarray, n: int) -> np.ndarray:
 
 def unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
     """Each row divided by its length; empty rows stay empty."""
-    length = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1))).ravel()
-    scale = (1 / np.maximum(length, 1e-12)).astype(np.float32)
-    return sparse.csr_matrix(
-        (matrix.data * np.repeat(scale, np.diff(matrix.indptr)), matrix.indices, matrix.indptr), shape=matrix.shape
-    )
+    values = matrix.data.astype(np.float64)  # in float32, squares are infinite from 1e19 on
+    squares = sparse.csr_matrix((values**2, matrix.indices, matrix.indptr), shape=matrix.shape)
+    length = np.sqrt(np.asarray(squares.sum(axis=1))).ravel()
+    values /= np.repeat(np.where(length > 0, length, 1.0), np.diff(matrix.indptr))
+    return sparse.csr_matrix((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
 
 
 def counted(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:

@@ -38,7 +38,15 @@ from lampnet.pipeline.hierarchy_of_rows import check_mapped, with_parents
 from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
 from lampnet.pipeline.members import Member, train_members
-from lampnet.pipeline.plan import Fold, Plan, check_training_rows, cross_fitted, mapped, single_split
+from lampnet.pipeline.plan import (
+    Fold,
+    Plan,
+    check_training_rows,
+    cross_fitted,
+    mapped,
+    single_split,
+    warn_of_unknown_labels,
+)
 from lampnet.runtime import distributed
 from lampnet.runtime.budget import Budget
 from lampnet.runtime.folder_lock import claimed
@@ -99,6 +107,8 @@ def fit(
         label_weight = check_label_weight(label_weight, data.train.label_names)
         data = data.that_count()
         check_training_rows(data.train)
+        if start is None:
+            warn_of_unknown_labels(data.train)
         data, config = resolve(data, config) if start is None else (data, start.config(config, len(data.train)))
     with (
         claimed(run.folder if team.leads else None),

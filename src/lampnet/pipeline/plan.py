@@ -6,6 +6,7 @@ without its own rows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -265,6 +266,17 @@ def check_training_rows(train: Dataset) -> None:
         raise DataError(f"{train.name}: no label names were found; at least one label is needed")
     if not np.any(np.nan_to_num(train.labels.data) > 0):
         raise DataError(f"{train.name}: no training row has any label; there is nothing to learn from")
+
+
+def warn_of_unknown_labels(train: Dataset) -> None:
+    """A label that is unknown in every training row is a guess for every new one."""
+    assert train.labels is not None
+    unknown = np.bincount(train.labels.indices[np.isnan(train.labels.data)], minlength=len(train.label_names))
+    never = [name for name, rows in zip(train.label_names, unknown, strict=True) if rows == len(train)]
+    if never:
+        listed = ", ".join(map(repr, never[:5])) + (", ..." if len(never) > 5 else "")
+        message = f"unknown in every training row, so nothing is learned of them: {listed}; leave such labels out"
+        warnings.warn(message, UserWarning, stacklevel=2)
 
 
 def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, EncodedRows, np.ndarray | None]:

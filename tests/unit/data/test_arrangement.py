@@ -101,6 +101,11 @@ def test_times_are_numbers_dates_or_texts_and_nothing_else() -> None:
             times_of(wrong)
 
 
+def test_times_may_state_their_zone() -> None:
+    noon = ["2024-01-01T12:00", "2024-01-01T12:00Z", "2024-01-01T14:00+02:00"]
+    assert len(set(times_of(noon).tolist())) == 1
+
+
 def test_python_takes_groups_and_times() -> None:
     data = rows(60)
     Y = data.indicator()
