@@ -45,6 +45,8 @@ def test_label_sets_are_as_asked_for(trained: Path, capsys: Capture) -> None:
         (("--format", "cvs"), "--format 'cvs' is not known; did you mean 'csv'"),
         (("--format", "csv", "--out", "x.csv", "--resume"), "--resume continues JSON lines"),
         (("--out", "-", "--resume"), "--resume needs --out FILE"),
+        (("--out", "p.xyz"), "'.xyz'; known endings: .csv, .parquet, .pq, .jsonl, .ndjson, .json; or give --format"),
+        (("--out", "p.jsonl.gz"), "no format of predictions ends in '.gz'"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_is_written(

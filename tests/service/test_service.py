@@ -91,6 +91,7 @@ def test_what_the_service_tells_of_itself(service: Running, topics: Path) -> Non
         ("/predict", {"rows": []}, 400, "at least 1"),
         ("/predict", {"row": ROWS}, 400, "rows"),
         ("/predict", {"rows": [{"txt": "a"}]}, 400, "did you mean 'text'"),
+        ("/predict", {"rows": [{}]}, 400, "sequence, image; give exactly one input field"),
         ("/predict", {"rows": [{"text": 5}]}, 400, "must be a string"),
         ("/predict", {"rows": [{"text": "a"}, {"smiles": "C"}]}, 400, "one kind"),
         ("/predict", {"rows": ROWS[:1], "known": [["nope"]]}, 400, "no label 'nope'"),

@@ -29,7 +29,9 @@ NEXT_LABELS = 5
 DIGITS = 6
 #: what may stand between the labels of a cell; the first that is in no label is taken
 SEPARATORS = (";", "|", "\t", "\n")
-SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".pq": "parquet"} | dict.fromkeys(
+    (".jsonl", ".ndjson", ".json"), "jsonl"
+)
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,17 @@ class Format(Protocol):
 
 
 def format_of(asked: str | None, out: Path | None) -> str:
-    """The format that is asked for, or that the file's name says; JSON lines otherwise.
+    """The format that is asked for, or that the ending of the file's name says; JSON lines where it has none.
 
     >>> format_of(None, Path("tags.csv")), format_of("parquet", Path("tags")), format_of(None, None)
     ('csv', 'parquet', 'jsonl')
     """
     if asked is None:
-        return "jsonl" if out is None else SUFFIXES.get(out.suffix.lower(), "jsonl")
+        ending = "" if out is None else out.suffix.lower()
+        if ending and ending not in SUFFIXES:
+            known = f"known endings: {', '.join(SUFFIXES)}"
+            raise ConfigError(f"--out {out}: no format of predictions ends in {ending!r}; {known}; or give --format")
+        return SUFFIXES.get(ending, "jsonl")
     if asked not in FORMATS:
         raise ConfigError(f"--format {asked!r} is not known; {did_you_mean(asked, FORMATS)}")
     return asked

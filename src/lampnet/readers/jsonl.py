@@ -25,6 +25,7 @@ from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
 from lampnet.readers.files import LARGEST, plain_stem, read_text_lines
 from lampnet.readers.row_fields import RowFields
+from lampnet.runtime.limited_json import DoubledKey, unique_keys
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 KINDS = {"text": "text", "features": "", "smiles": "molecule", "dna": "dna", "sequence": "dna", "image": "image"}
@@ -144,7 +145,9 @@ def _kept_size(value: Any, names: list[str] | None) -> int:
 
 def record_of(path: Path, line: str, number: int) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=unique_keys)
+    except DoubledKey as error:
+        raise FormatError(path, f"{error}; give each key once", number) from None
     except (ValueError, RecursionError) as error:
         raise FormatError(path, f"this is not JSON ({str(error)[:80]})", number) from None
     if not isinstance(record, dict):
@@ -155,9 +158,9 @@ def record_of(path: Path, line: str, number: int) -> dict[str, Any]:
 def _field(path: Path, record: dict[str, Any], number: int) -> str:
     found = [key for key in KINDS if key in record]
     if len(found) != 1:
-        close = next((did_you_mean(key, KINDS) for key in record if key not in ("id", "labels", "known", "weight")), "")
-        problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(KINDS)}; {close}"
-        raise FormatError(path, f"{problem}; give exactly one input field", number)
+        problem = f"the row has {' and '.join(found)}" if found else f"the row has none of {', '.join(KINDS)}"
+        close = [did_you_mean(key, KINDS) for key in record if not found and key not in (*OWN_FIELDS, "weight")]
+        raise FormatError(path, "; ".join([problem, *close[:1], "give exactly one input field"]), number)
     return found[0]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def parse_json(content: bytes, max_values: int = MAX_VALUES) -> Any:
     >>> parse_json(b'{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ...
-    lampnet.runtime.limited_json._Doubled: the key 'a' occurs twice
+    lampnet.runtime.limited_json.DoubledKey: the key 'a' occurs twice
     """
     structure = _TEXT.sub(b"", content)
     values = sum(structure.count(sign) for sign in (b",", b"[", b"{"))
@@ -38,8 +39,8 @@ def parse_json(content: bytes, max_values: int = MAX_VALUES) -> Any:
     if len(brackets) and np.cumsum(np.where(opening, 1, -1)).max() > MAX_DEPTH:
         raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
     try:
-        parsed = json.loads(content.decode(), object_pairs_hook=_unique)
-    except _Doubled:
+        parsed = json.loads(content.decode(), object_pairs_hook=unique_keys)
+    except DoubledKey:
         raise
     except ValueError:
         raise ValueError("it is not JSON") from None
@@ -51,14 +52,14 @@ def parse_json(content: bytes, max_values: int = MAX_VALUES) -> Any:
     return parsed
 
 
-class _Doubled(ValueError):
+class DoubledKey(ValueError):
     """A key that occurs twice; readers differ in which one they take."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of these pairs: an `object_pairs_hook` for `json.loads`."""
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise _Doubled(f"the key {twice[:60]!r} occurs twice")
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise DoubledKey(f"the key {twice[:60]!r} occurs twice")
     return found

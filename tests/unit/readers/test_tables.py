@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from lampnet.data.dataset import Table
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.jsonl import read_jsonl
+from lampnet.readers.jsonl_table import read_jsonl_table
 from lampnet.readers.tables import read_table
 
 
@@ -223,6 +224,8 @@ def test_jsonl_kinds(tmp_path: Path) -> None:
         ('{"text": "x", "labels": [[]]}', "not a name"),
         ('{"features": [1]}', "rows before it"),
         ("[" * 100_000, "not JSON"),
+        ('{"text": "x", "labels": ["a"], "text": "y"}', "the key 'text' occurs twice; give each key once"),
+        ('{"labels": []}', "dna, sequence, image; give exactly one input field"),
     ],
 )
 def test_wrong_json_lines(tmp_path: Path, line: str, words: str) -> None:
@@ -231,6 +234,22 @@ def test_wrong_json_lines(tmp_path: Path, line: str, words: str) -> None:
         read_jsonl(path)
     assert caught.value.line == 3
     assert list(read_jsonl(path, on_bad_row="skip").rows) == ["fine"]
+
+
+def test_a_feature_given_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "x.jsonl", '{"features": {"a": 1}}\n{"features": {"a": 1, "b": 2, "a": 3}}\n')
+    with pytest.raises(FormatError, match=r"line 2: the key 'a' occurs twice"):
+        read_jsonl(path)
+
+
+def test_a_column_given_twice_is_refused(tmp_path: Path) -> None:
+    lines = [
+        '{"title": "x y", "plot": "a b", "labels": ["u"]}',
+        '{"title": "x", "plot": "a", "plot": "b", "labels": []}',
+    ]
+    path = write(tmp_path / "x.jsonl", "\n".join(lines))
+    with pytest.raises(FormatError, match=r"line 2: the key 'plot' occurs twice"):
+        read_jsonl_table(path, enumerate(lines, start=1))
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", '"x"', "[1]", "true"])
