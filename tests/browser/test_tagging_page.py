@@ -202,6 +202,25 @@ def test_on_a_phone_nothing_is_wider_than_the_screen(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
+#: the buttons that something else covers once they are scrolled into view
+COVERED = """() => [...document.querySelectorAll('#labels-box button, #add-form button')].filter((one) => {
+    one.scrollIntoView({block: 'nearest'});
+    const box = one.getBoundingClientRect();
+    return !one.contains(document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2));
+}).map((one) => one.textContent)"""
+
+
+@pytest.mark.parametrize("page", [{"width": 375, "height": 667}], indirect=True)
+def test_on_a_phone_the_bar_at_the_bottom_leaves_the_suggestions_to_see(page: Any) -> None:
+    start(page, "report about rome and a cup " * 20)
+    bar = page.locator("nav").bounding_box()
+    assert bar["y"] + bar["height"] <= 667  # always in reach
+    assert bar["height"] < 667 / 10
+    first = page.locator("#labels li").first.bounding_box()
+    assert first["y"] + first["height"] <= bar["y"]  # without scrolling, however long the row
+    assert page.evaluate(COVERED) == []
+
+
 def test_everything_on_the_page_has_a_name(page: Any) -> None:
     start(page, "about rome")
     unnamed = page.evaluate(
