@@ -97,11 +97,12 @@ def measure(data: Dataset, noise: str, seed: int) -> dict[str, Any]:
     found = cross_fit_given_others(replace(data, labels=sparse.csr_matrix(given)), config)
     labels = [np.flatnonzero(row).tolist() for row in given]
     quality = get_label_quality_scores_per_class(labels, expit(found.logits_nL.astype(np.float64)))
+    against = np.where(given == 1, -found.log_odds_nL, found.log_odds_nL)
     return {
         "noise": noise,
         "seed": seed,
         "cleanlab": precision(Y, given, 1 - quality),
-        "audit": precision(Y, given, found.doubt()),
+        "audit": precision(Y, given, against),
     }
 
 

@@ -38,8 +38,7 @@ class Finding:
     id          its name, where the rows have names
     label       the label's name
     given       whether the row was given the label
-    proba       its probability by the input and the row's other labels; of a given label by the input alone where that
-                is smaller
+    proba       its probability by the input and the row's other labels
     kind        "missing": not given but probable; "wrong": given but improbable
     from_input  how far the input moved its log-odds from the label's prior
     from_labels how far each of the row's other true labels moved them; those that moved them most
@@ -87,7 +86,7 @@ def audit(data: Dataset, config: Config, run: FitRun = IN_MEMORY, most: int = MO
         raise ConfigError(f"{most} findings were asked for; ask for at least one")
     found = cross_fit_given_others(data, config, run)
     ids = data.ids or tuple(map(str, range(len(data))))
-    pairs, doubt = ranked(found, most), found.doubt()
+    pairs = ranked(found, most)
     findings = []
     for number, (row, label, kind) in enumerate(pairs):
         if number % 64 == 0:
@@ -99,7 +98,7 @@ def audit(data: Dataset, config: Config, run: FitRun = IN_MEMORY, most: int = MO
                 id=ids[row],
                 label=data.label_names[label],
                 given=kind == "wrong",
-                proba=float(expit(doubt[row, label] if kind == "missing" else -doubt[row, label])),
+                proba=float(expit(found.log_odds_nL[row, label])),
                 kind=kind,
                 from_input=found.from_input(row, label),
                 from_labels={data.label_names[other]: by for other, by in moved},
@@ -110,11 +109,11 @@ def audit(data: Dataset, config: Config, run: FitRun = IN_MEMORY, most: int = MO
 
 def ranked(found: GivenOthers, most: int) -> list[tuple[int, int, Kind]]:
     """Row, label and kind of the most suspicious labels; the two kinds take turns while there are both."""
-    doubt = found.doubt()
-    could_miss = (found.states_nL == FALSE) & (doubt >= logit(LEAST_MISSING))
-    could_be_wrong = (found.states_nL == TRUE) & (doubt > 0)
-    missing = _largest(np.where(could_miss, doubt, -np.inf), most)
-    wrong = _largest(np.where(could_be_wrong, doubt, -np.inf), most)
+    log_odds = found.log_odds_nL
+    could_miss = (found.states_nL == FALSE) & (log_odds >= logit(LEAST_MISSING))
+    could_be_wrong = (found.states_nL == TRUE) & (log_odds < 0)
+    missing = _largest(np.where(could_miss, log_odds, -np.inf), most)
+    wrong = _largest(np.where(could_be_wrong, -log_odds, -np.inf), most)
     turns: Any = zip_longest(
         ((row, label, "missing") for row, label in missing), ((row, label, "wrong") for row, label in wrong)
     )

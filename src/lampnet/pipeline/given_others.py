@@ -60,16 +60,6 @@ class GivenOthers:
         """Probabilities, float32 (n, L)."""
         return np.asarray(expit(self.log_odds_nL), dtype=np.float32)
 
-    def doubt(self) -> np.ndarray:
-        """The log-odds that a label is not as it was given, float32 (n, L).
-
-        A label that was not given may have been forgotten if the input and the row's other labels speak for it. One
-        that was given is a mistake sooner if either of them speaks against it: false labels often resemble true ones
-        of the row, which then speak for them, so that the smaller of its two log-odds counts.
-        """
-        given = np.minimum(self.logits_nL, self.log_odds_nL)
-        return np.where(self.states_nL == TRUE, -given, self.log_odds_nL)
-
     def from_input(self, row: int, label: int) -> float:
         """How far the input moves the label's log-odds away from its prior."""
         counted = self.weights_fC[self.fold_n[row], 0] * self.logits_nL[row, label]

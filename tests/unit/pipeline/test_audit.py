@@ -73,20 +73,6 @@ def test_what_each_label_moved_adds_up_where_there_is_one_other():
     assert moved[1] > 1
 
 
-def test_a_given_label_is_doubted_by_the_input_or_by_the_others_and_a_missing_one_by_both_together():
-    Y, logits, fold_n = related_labels()
-    logits[0], logits[1] = -4, 4  # the input speaks against all labels of the first row, for all of the second
-    Y[0, :2], Y[1, :2] = 1, [1, 0]  # the others speak for the first row's labels, against the second's first one
-    found = given_others(Y, logits, fold_n)
-    doubt = found.doubt()
-    assert found.log_odds_nL[0, 0] > logits[0, 0]
-    assert doubt[0, 0] == 4
-    assert found.log_odds_nL[1, 0] < logits[1, 0]
-    assert doubt[1, 0] == -found.log_odds_nL[1, 0]
-    missing = Y == 0
-    np.testing.assert_array_equal(doubt[missing], found.log_odds_nL[missing])
-
-
 def test_where_each_row_has_one_class_the_others_give_nothing_away():
     classes = np.arange(100) % 4
     Y = np.eye(4, dtype=np.float32)[classes]
