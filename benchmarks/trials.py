@@ -38,7 +38,7 @@ from lampnet.readers.sources import Source
 
 FOLDER = Path(__file__).parents[1] / "results" / "trials"
 #: how many labelled rows are drawn where all of them would take hours
-ROWS = {"yeast_chipexo": 6000}
+ROWS = {"yeast_chipexo": 6000, "goemotions": 8000}
 SCORES = ("example_f1", "micro_f1", "macro_f1", "subset_accuracy")
 
 
@@ -201,6 +201,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "emotions": ALONE | FOREST | BOOSTED,
     "corel5k": ALONE | FOREST | BOOSTED,
     "tox21": ALONE | FOREST,
+    "goemotions": ALONE | {"linear, kNN and a hidden layer": with_hidden_layer("linear", "knn")},
     "yeast_chipexo": ALONE
     | {
         "linear and kNN, with 3+3-mers around gaps of 1 to 12": with_kmers(
