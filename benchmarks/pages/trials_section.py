@@ -39,8 +39,8 @@ def trials_section(
         "Out-of-fold scores of the labelled rows (`benchmarks/trials.py`); decision rules are chosen on one half of "
         "the rows and scored on the other. No test row is used. Base learners are stacked with the weights that a "
         "network starts from. The rows in bold are LaMP's networks on their held-out rows; their rules were chosen on "
-        "the same rows, so these scores are slightly optimistic. What a pretrained encoder's pooled states, its tokens as "
-        "nodes and the labels' names add on GoEmotions, over three seeds, is told with "
+        "the same rows, so these scores are slightly optimistic. What a pretrained encoder's pooled states, its "
+        "tokens as nodes and the labels' names add on GoEmotions, over three seeds, is told with "
         "[the inputs](inputs.md#a-pretrained-text-encoder-beside-tf-idf); what boosted trees add, with "
         "[the ablations](ablations.md#boosted-trees).",
     ]
