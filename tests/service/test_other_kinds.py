@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from running_service import serving
+from running_service import Running, serving
 from scipy import sparse
 
 from lampnet import LaMPClassifier
@@ -16,6 +16,11 @@ from lampnet import LaMPClassifier
 DRAW = np.random.default_rng(0)
 N = 24
 TRUTH = DRAW.random((N, 3)) < 0.4
+
+
+def peak_memory(running: Running) -> int:
+    """Bytes that the service has taken at most."""
+    return 1024 * int(Path(f"/proc/{running.process.pid}/status").read_text().split("VmHWM:")[1].split()[0])
 
 
 def test_numbers_words_and_tables_in_one_service(tmp_path: Path) -> None:
@@ -43,8 +48,13 @@ def test_numbers_words_and_tables_in_one_service(tmp_path: Path) -> None:
             assert [one["labels"] for one in found] == expected, name
         missing = running.predictions([{"colour": "red"}, {"size": None, "colour": "red"}], model="table")
         assert missing[0]["scores"] == missing[1]["scores"]
-        wrong = running.post("/predict", {"rows": [{"size": [1]}], "model": "table"})
-        assert wrong.status_code == 400
+        for row in ({"size": [1]}, {"size": 10**400}, {"weight": 1}):
+            assert running.post("/predict", {"rows": [row], "model": "table"}).status_code == 400
+        # A cell for each of these columns in each of these rows would take gigabytes.
+        many = [{"size": 1.0, "colour": "red"} | {f"{i}x{j}": 1 for j in range(100)} for i in range(1000)]
+        found = running.predictions(many, model="table")
+        assert found[0]["scores"] == running.predictions([{"size": 1.0, "colour": "red"}], model="table")[0]["scores"]
+        assert peak_memory(running) < 10**9
 
 
 def test_pictures_come_as_base64_and_never_as_paths(tmp_path: Path) -> None:
@@ -63,3 +73,9 @@ def test_pictures_come_as_base64_and_never_as_paths(tmp_path: Path) -> None:
             refused = running.post("/predict", {"rows": [{"image": path}]})
             assert refused.status_code == 400
             assert "not its path" in refused.json()["error"] or "cannot be read" in refused.json()["error"]
+        flat = io.BytesIO()
+        image.new("1", (2500, 2500)).save(flat, "PNG")  # a kilobyte that stands for six million pixels
+        refused = running.post("/predict", {"rows": [{"image": base64.b64encode(flat.getvalue()).decode()}] * 100})
+        assert refused.status_code == 400
+        assert "row 10: its picture has 2,500 x 2,500 pixels" in refused.json()["error"]
+        assert peak_memory(running) < 10**9

@@ -197,6 +197,39 @@ def check_answered(service: Running, path: str, body: Any) -> None:
     assert answer.status_code == 200 or answer.json()["error"]
 
 
+TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"inputs": [{**TEXT, "shape": []}]}, "has 0 numbers"),
+        ({"inputs": [{**TEXT, "shape": [1] * 20_000}]}, "has 20000 numbers"),
+        ({"inputs": [TEXT], "id": float("nan")}, "must be a text"),
+        ({"inputs": [TEXT], "outputs": [{"name": "labels"}] * 1_000}, "asked for twice"),
+        ({"inputs": [{**TEXT, "name": "other"}, {**TEXT, "shape": [65], "data": ["a"] * 65}]}, "65 rows"),
+    ],
+    ids=["no axis", "many axes", "id", "outputs", "rows of the second tensor"],
+)
+def test_hostile_inference_requests_are_refused(service: Running, body: Any, words: str) -> None:
+    answer = requests.post(service.url + "/v2/models/topics/infer", data=json.dumps(body).encode(), timeout=30)
+    assert answer.status_code == 400, answer.text
+    assert words in answer.json()["error"]
+
+
+def test_a_stated_length_of_thousands_of_digits_is_refused(service: Running) -> None:
+    headers = {"inference-header-content-length": "9" * 5_000}
+    answer = service.post("/v2/models/topics/infer", {"inputs": [TEXT]}, headers=headers)
+    assert answer.status_code == 400, answer.text
+
+
+def test_errors_do_not_send_back_what_was_sent(service: Running) -> None:
+    for path, body in (("/predict", {"rows": ROWS[:1], "x" * 50_000: 1}), ("/explain", {"labels": ["x" * 50_000]})):
+        answer = service.post(path, {"rows": ROWS[:1], **body})
+        assert answer.status_code == 400
+        assert len(answer.text) < 2_000
+
+
 def test_many_clients_at_once_get_what_each_would_get_alone(service: Running) -> None:
     asked = [
         {"rows": ROWS[i % 9 : i % 9 + 1 + i % 4], **({"known": [["cup"]] * (1 + i % 4)} if i % 3 else {})}

@@ -117,6 +117,7 @@ def test_picture_paths_may_have_blanks(tmp_path: Path) -> None:
     Path(paths[1]).touch()
     assert kind_of(paths) == "image"
     assert kind_of(["one line\nsea.png", "sun.png"]) == "text"
+    assert kind_of(["too long a name " * 500 + ".png"] * 2) == "text"
     frame = pandas().DataFrame({"path": paths})
     assert rows_of(frame, "image")[0] == paths
 
@@ -328,3 +329,9 @@ def test_what_is_no_table_gets_a_sentence(rows: Any, sentence: str) -> None:
 def test_columns_that_are_no_dict_get_a_sentence() -> None:
     with pytest.raises(DataError, match="is no dict"):
         small(columns="text=t").fit({"t": TEXTS, "n": X[:, 0]}, Y)
+
+
+def test_a_whole_number_beyond_a_float_is_refused() -> None:
+    X = np.array([[10**400, "red"], [2, "blue"]] * 4, dtype=object)
+    with pytest.raises(DataError, match="infinite"):
+        LaMPClassifier(preset="quick", input_kind="columns").fit(X, [["a"], ["b"]] * 4)

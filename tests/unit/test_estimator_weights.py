@@ -110,6 +110,7 @@ def test_wrong_sample_weights_are_refused(weight: Any, problem: str) -> None:
         ({"c4": 1.0}, "label_weight: there is no label 'c4'"),
         ({0: 0.0}, "the weight of '0' is 0.0; give a finite number above 0"),
         ({1: np.inf}, "the weight of '1' is inf"),
+        ({1: 10**400}, "the weight of '1' is 1000"),
         ({1: "2"}, "the weight of '1' is '2'"),
         ("balance", "is neither 'balanced' nor a mapping"),
         ([1.0, 2.0, 3.0], "is neither 'balanced' nor a mapping"),

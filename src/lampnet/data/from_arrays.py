@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
@@ -208,7 +209,10 @@ def _number(cell: Any) -> float:
         cell = datetime.combine(cell, time())
     if isinstance(cell, datetime):
         return (cell if cell.tzinfo else cell.replace(tzinfo=UTC)).timestamp()
-    return float(cell)
+    try:
+        return float(cell)
+    except OverflowError:  # a whole number of hundreds of digits, which encoders refuse as they refuse infinity
+        return math.inf
 
 
 def column_values(column: Any, as_words: bool = False) -> tuple[np.ndarray, tuple[str, ...] | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from itertools import islice
@@ -77,7 +78,7 @@ def _kind_of_strings(sample: list[str]) -> str:
         return "text"
     # A sentence may end in a file's name too, but no file is called so.
     blanks = [value for value in sample if re.search(r"\s", value)]
-    return "image" if not blanks or any(Path(value).is_file() for value in blanks) else "text"
+    return "image" if not blanks or any(os.path.isfile(value) for value in blanks) else "text"
 
 
 def _refuse_other_rows(X: Any) -> None:

@@ -64,7 +64,10 @@ def check_label_weight(given: Any, label_names: Sequence[str]) -> LabelWeight:
         name = str(label)
         if name not in there:
             raise ConfigError(f"label_weight: there is no label {name[:80]!r}; {did_you_mean(name, label_names)}")
-        number = float(value) if isinstance(value, (int, float, np.number)) else math.nan
+        try:
+            number = float(value) if isinstance(value, (int, float, np.number)) else math.nan
+        except OverflowError:
+            number = math.inf
         if not 0 < number < math.inf:
             raise ConfigError(
                 f"label_weight: the weight of {name[:80]!r} is {value!r:.40}; give a finite number above 0, or leave "

@@ -23,7 +23,7 @@ from lampnet.data.dna_bases import encode_bases
 from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import LARGEST, plain_stem, read_text_lines
+from lampnet.readers.files import LARGEST, is_file, plain_stem, read_text_lines
 from lampnet.readers.row_fields import RowFields
 from lampnet.runtime.limited_json import DoubledKey, unique_keys
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
@@ -234,8 +234,8 @@ def _rows(path: Path, field: str, inputs: list[Any], lines: list[int]) -> tuple[
     if field == "image":
         places = [path.parent / value for value in inputs]
         for place, number in zip(places, lines, strict=True):
-            if not place.is_file():
-                raise FormatError(path, f"there is no picture {place}", number)
+            if not is_file(place):
+                raise FormatError(path, f"there is no picture {str(place)[:200]}", number)
         return places, "image", None
     return inputs, KINDS[field], None
 

@@ -26,7 +26,7 @@ from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
 from lampnet.readers.column_roles import FEW, ColumnRoles, roles_of, separator_of
 from lampnet.readers.delimited import read_delimited
-from lampnet.readers.files import LARGEST, plain_stem
+from lampnet.readers.files import LARGEST, is_file, plain_stem
 from lampnet.readers.options import ReadOptions
 from lampnet.readers.raw_table import RawTable, TextColumn, is_missing
 from lampnet.readers.weight_column import row_weight
@@ -248,9 +248,11 @@ def _part(table: RawTable, name: str, role: str) -> Part:
 def _picture(table: RawTable, row: int, value: str) -> Path:
     folder = table.path.parent
     for place in (folder / value, folder / "images" / value):
-        if place.is_file():
+        if is_file(place):
             return place
-    raise FormatError(table.path, f"the picture {value!r} is neither in {folder} nor in its images/", table.lines[row])
+    raise FormatError(
+        table.path, f"the picture {value[:200]!r} is neither in {folder} nor in its images/", table.lines[row]
+    )
 
 
 def _table(table: RawTable, roles: ColumnRoles) -> Table:

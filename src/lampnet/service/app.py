@@ -42,6 +42,8 @@ Rows = list[dict[str, Any]]
 Known = list[dict[str, bool | float | None] | list[str] | None]
 #: explanations hold all attention weights, so few rows are explained at once
 MOST_EXPLAINED = 16
+#: characters of an error
+MOST_SAID = 1000
 _LABELS = "What is known of each row's labels: {label: true, false or a probability}, a list of true ones, or null."
 
 
@@ -166,8 +168,8 @@ class Service:
 
 
 def failed(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    """An error as the service words them."""
-    return JSONResponse({"error": " ".join(sentence.split())}, status, headers)
+    """An error as the service words them; what a caller sent is not sent back at length."""
+    return JSONResponse({"error": " ".join(sentence[: 2 * MOST_SAID].split())[:MOST_SAID]}, status, headers)
 
 
 async def parsed(request: Request, form: type[Asked]) -> Asked:

@@ -86,7 +86,7 @@ def add_routes(app: FastAPI, service: Service) -> None:
                 chosen = fitted.decided(fitted.config.training.metric, proba, states)
                 return {"probabilities": proba.astype(np.float32), "labels": chosen}
 
-            service.check_rows(len(next(iter(inputs.values()))) if inputs else 0)
+            service.check_rows(max(map(len, inputs.values()), default=0))
             return _response(name, asked, await service.logits_of(fitted, read, finish))
 
         return await service.answered("/v2/models/infer", call)
@@ -114,7 +114,7 @@ def _metadata(name: str, model: FittedModel) -> dict[str, Any]:
 
 def _inputs(body: bytes, json_length: str | None) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The request's JSON, and its tensors by name."""
-    if json_length is not None and (not json_length.isdecimal() or int(json_length) > len(body)):
+    if json_length is not None and (not json_length.isdecimal() or int(json_length[:20]) > len(body)):
         raise DataError(f"the header {JSON_LENGTH} is {json_length[:20]!r}; give the length of the JSON part")
     length = len(body) if json_length is None else int(json_length)
     try:
@@ -124,6 +124,8 @@ def _inputs(body: bytes, json_length: str | None) -> tuple[dict[str, Any], dict[
     given = asked.get("inputs") if isinstance(asked, dict) else None
     if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
         raise DataError("the request has no 'inputs'; give a list of tensors")
+    if not isinstance(asked.get("id", ""), str):
+        raise DataError("the 'id' of the request must be a text")
     tensors: dict[str, np.ndarray] = {}
     for one in given:
         size = _parameters(one).get("binary_data_size")
@@ -146,6 +148,8 @@ def _tensor(one: dict[str, Any], content: bytes | None) -> np.ndarray:
     name, shape, kind = str(one.get("name"))[:40], one.get("shape"), one.get("datatype")
     if not isinstance(shape, list) or not all(type(size) is int and size >= 0 for size in shape):
         raise DataError(f"the shape of {name!r} must be a list of whole numbers")
+    if len(shape) not in (1, 2):
+        raise DataError(f"the shape of {name!r} has {len(shape)} numbers; give [rows] or [rows, columns]")
     if not isinstance(kind, str) or (kind != "BYTES" and kind not in TYPES):
         raise DataError(f"the datatype of {name!r} is {str(kind)[:20]!r}; give BYTES or one of {', '.join(TYPES)}")
     try:
@@ -165,13 +169,15 @@ def _flat(data: Any) -> list[Any]:
     if not isinstance(data, list):
         raise TypeError
     flat: list[Any] = []
-    waiting = [data]
+    waiting = [iter(data)]
     while waiting:
-        for place, value in enumerate(part := waiting.pop()):
+        for value in waiting[-1]:
             if isinstance(value, list):
-                waiting += [part[place + 1 :], value]
+                waiting.append(iter(value))
                 break
             flat.append(value)
+        else:
+            waiting.pop()
     return flat
 
 
@@ -246,11 +252,14 @@ def _response(name: str, asked: dict[str, Any], made: dict[str, np.ndarray]) -> 
     if not isinstance(wanted, list):
         raise DataError("'outputs' must be a list of the outputs that are wanted")
     binary_by_default = bool(_parameters(asked).get("binary_data_output", False))
-    described, contents = [], []
+    described: list[dict[str, Any]] = []
+    contents: list[bytes] = []
     for one in wanted:
         output = one.get("name") if isinstance(one, dict) else None
         if not isinstance(output, str) or output not in made:
             raise DataError(f"there is no output {str(output)[:60]!r}; expected {' or '.join(OUTPUTS)}")
+        if output in {tensor["name"] for tensor in described}:
+            raise DataError(f"the output {output!r} is asked for twice")
         array = made[output]
         kind = "BOOL" if array.dtype == bool else "FP32"
         tensor: dict[str, Any] = {"name": output, "datatype": kind, "shape": list(array.shape)}

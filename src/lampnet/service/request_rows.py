@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,8 @@ from lampnet.readers.jsonl import read_jsonl_lines
 #: how errors call the place that a row came from
 REQUEST = Path("rows")
 _BESIDE = ("id", "labels", "known")
+#: pixels that the pictures of one request may have together; half a gigabyte while they are decoded
+MOST_PIXELS = 64_000_000
 
 
 def read_rows(model: FittedModel, rows: Sequence[dict[str, Any]]) -> Dataset:
@@ -35,7 +38,7 @@ def read_rows(model: FittedModel, rows: Sequence[dict[str, Any]]) -> Dataset:
     elif model.encoder.kind == "parts":
         data = _parts(rows, model.encoder.roles)
     elif model.encoder.kind == "columns" and not any("features" in row for row in rows):
-        data = _columns(rows)
+        data = _columns(rows, model.encoder.feature_names)
     else:
         if any("image" in row for row in rows):
             raise DataError("rows: an 'image' came to a model of another kind; send what it was trained on")
@@ -66,16 +69,22 @@ def states_or_nothing(model: FittedModel, states: States | None, n_rows: int) ->
     return states
 
 
-def _columns(rows: Sequence[dict[str, Any]]) -> Dataset:
-    """Rows of a table: an object with a value for each column; what is left out or null is missing."""
-    names = tuple(dict.fromkeys(name for row in rows for name in row if name not in _BESIDE))
+def _columns(rows: Sequence[dict[str, Any]], trained: Sequence[str]) -> Dataset:
+    """Rows of a table: an object with a value for each column; what is left out or null is missing.
+
+    Columns that the model was not trained on are left out at once: a cell for each of them in each row could take
+    a thousand times the memory of the request.
+    """
+    given = {name for row in rows for name in row if name not in _BESIDE}
+    names = tuple(name for name in trained if name in given)
     if not names:
-        raise DataError("rows: no row has a column; give objects with a value for each column")
+        raise DataError(f"rows: no row has any of the model's columns ({', '.join(trained)[:200]})")
     values = np.array([[row.get(name) for name in names] for row in rows], dtype=object)
     for row, cells in enumerate(values):
         for name, cell in zip(names, cells, strict=True):
             if cell is not None and not isinstance(cell, (str, int, float)):
                 raise DataError(f"row {row}: {name[:40]!r} is {type(cell).__name__}; give a number or a text")
+            _check_float(cell, name, row)
     return _dataset(table_of(values, names), "columns", rows)
 
 
@@ -84,6 +93,7 @@ def _parts(rows: Sequence[dict[str, Any]], roles: Roles) -> Dataset:
     columns: dict[str, list[Any]] = {name: [row.get(name) for row in rows] for name, _ in roles}
     if not any(cell is not None for cells in columns.values() for cell in cells):
         raise DataError(f"rows: no row has any of the model's columns ({', '.join(columns)[:200]})")
+    pixels = Pixels()
     for name, role in roles:
         for number, cell in enumerate(columns[name]):
             if cell is None:
@@ -91,17 +101,41 @@ def _parts(rows: Sequence[dict[str, Any]], roles: Roles) -> Dataset:
             wanted = (list,) if role == "vector" else (list, str) if role == "words" else (str, int, float)
             if not isinstance(cell, wanted):
                 raise DataError(f"row {number}: {name[:40]!r} is {type(cell).__name__}; as {role} it cannot be read")
+            _check_float(cell, name, number)
             if role == "image":  # as above: a path would be opened on the server
-                columns[name][number] = _picture({"image": cell}, number)
+                columns[name][number] = _picture({"image": cell}, number, pixels)
     return _dataset(part_rows(columns, roles), "parts", rows)
+
+
+def _check_float(cell: Any, name: str, row: int) -> None:
+    """JSON has whole numbers of any length, and a table holds floats."""
+    if isinstance(cell, int) and abs(cell) > sys.float_info.max:
+        raise DataError(f"row {row}: {name[:40]!r} is a number beyond 1e308; give a smaller one, or leave it out")
 
 
 def _pictures(rows: Sequence[dict[str, Any]]) -> Dataset:
     """Pictures come as base64, as in data URLs: a path would be opened on the server."""
-    return _dataset([_picture(row, number) for number, row in enumerate(rows)], "image", rows)
+    pixels = Pixels()
+    return _dataset([_picture(row, number, pixels) for number, row in enumerate(rows)], "image", rows)
 
 
-def _picture(row: dict[str, Any], number: int) -> np.ndarray:
+class Pixels:
+    """Counts the pixels of a request's pictures before they are decoded: a few kB can stand for millions of them."""
+
+    def __init__(self) -> None:
+        self.left = MOST_PIXELS
+
+    def take(self, width: int, height: int, number: int) -> None:
+        """Refuse the picture of this row where there would be too many."""
+        self.left -= width * height
+        if self.left < 0:
+            raise DataError(
+                f"row {number}: its picture has {width:,} x {height:,} pixels, and a request may have "
+                f"{MOST_PIXELS:,} in all; send smaller pictures, or several requests"
+            )
+
+
+def _picture(row: dict[str, Any], number: int, pixels: Pixels) -> np.ndarray:
     text = row.get("image")
     if not isinstance(text, str):
         raise DataError(f"row {number}: no 'image'; give the picture's bytes in base64")
@@ -112,6 +146,7 @@ def _picture(row: dict[str, Any], number: int) -> np.ndarray:
         raise DataError(f"row {number}: 'image' is not base64; give the picture's bytes, not its path") from None
     name = f"the image of row {number}"
     with opened_image(io.BytesIO(content), name=name) as image:
+        pixels.take(image.width, image.height, number)
         return np.asarray(decoded(image, name, "RGB"), dtype=np.uint8)
 
 

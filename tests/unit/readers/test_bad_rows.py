@@ -59,3 +59,13 @@ def test_rows_to_predict_are_skipped_chunk_by_chunk(rows: Path) -> None:
     assert [name for ids in found if ids for name in ids] == ["0", "1", "3", "5"]
     resumed = [chunk.ids for chunk in chunks(source, "test", 0, skip=3, size=2)]
     assert [name for ids in resumed if ids for name in ids] == ["5"]
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.csv"])
+def test_a_picture_whose_name_no_file_can_have_is_named_with_its_line(name: str, tmp_path: Path) -> None:
+    path, picture = tmp_path / name, "p" * 5_000 + ".png"
+    lines = [json.dumps({"image": picture, "labels": ["a"]})] if name == "rows.jsonl" else ["image,a", f"{picture},1"]
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(FormatError, match=r"line \d: .*picture") as raised:
+        Source(data=str(path)).splits()
+    assert len(str(raised.value)) < 1000

@@ -26,6 +26,7 @@ from lampnet.readers.dna import read_fasta_rows
 from lampnet.readers.label_edges import read_string_edges, read_taxonomy
 from lampnet.readers.named.reuters import read_documents
 from lampnet.readers.raw_table import RawTable
+from lampnet.runtime.limited_json import parse_json
 
 TRIES = 8
 FACTOR = 12
@@ -198,3 +199,25 @@ def test_no_base_of_a_long_sequence_is_looked_at_by_python(tmp_path: Path) -> No
     assert calls < 1000
     assert rows.shape == (1, 600_000)
     np.testing.assert_array_equal(rows[0, :7], [0, 1, 2, 3, 4, 0, 1])
+
+
+def test_a_key_that_occurs_twice_among_many() -> None:
+    def parse(n: int) -> Callable[[], None]:
+        keys = [*range(n), n - 1]
+        content = ("{" + ",".join(f'"{key}":0' for key in keys) + "}").encode()
+
+        def refused() -> None:
+            with pytest.raises(ValueError, match="occurs twice"):
+                parse_json(content)
+
+        return refused
+
+    check_growth(parse, 2_000, least=1e-3)
+
+
+def test_tensors_of_many_nested_lists() -> None:
+    pytest.importorskip("fastapi", reason="the extra serve is not installed")
+    from lampnet.service.open_inference import _flat
+
+    assert _flat([1, [2, [], [3]], 4]) == [1, 2, 3, 4]
+    check_growth(lambda n: lambda: _flat([[]] * n), 2_000, least=1e-3)
