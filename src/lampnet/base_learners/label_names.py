@@ -41,7 +41,7 @@ class LabelNameLearner:
         self.states_LH = np.zeros((0, 0), dtype=np.float32)
 
     def name_labels(self, states_LH: np.ndarray) -> None:
-        """The states of the labels' names, of length one; a label without words has zeros."""
+        """The states of the labels' names, of length one; a label without words has zeros, as have all before this."""
         self.states_LH = np.asarray(states_LH, dtype=np.float32)
 
     def fit(
@@ -53,6 +53,9 @@ class LabelNameLearner:
         context: FitContext = QUIET,
         weights: Weights | None = None,
     ) -> np.ndarray:
+        if not self.states_LH.size:
+            self.states_LH = np.zeros((Y_nL.shape[1], X.shape[1]), dtype=np.float32)
+        context.progress(0.5, "label names")
         return self.logits(X)
 
     def learn_more(
