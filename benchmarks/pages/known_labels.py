@@ -17,6 +17,8 @@ PAGE, PICTURE = "known-labels.md", "images/known_labels.svg"
 BEGIN, END = "<!-- comparison: written by lampnet reproduce --known -->", "<!-- end of comparison -->"
 #: the regime of the first table
 SHOWN = "positives:3"
+#: a mean of fewer test rows than this says nothing and is left out
+FEWEST_ROWS = 20
 #: the picture: panels side by side, and how each method is drawn
 COLUMNS = 4
 LOOKS = {
@@ -52,7 +54,8 @@ class Compared:
                 raise ValueError(f"{dataset}, seed {seed}, {regime}: the systems were scored on different labels")
 
     def has_rows(self) -> bool:
-        return bool(self.seeds) and all(score["rows"] for score in self.scores["messages"])
+        rows = [score["rows"] for score in self.scores["messages"]]
+        return all(rows) and sum(rows) >= FEWEST_ROWS
 
     def mean(self, system: str) -> float:
         return float(np.mean([score["map"] for score in self.scores[system]]))
@@ -82,6 +85,38 @@ def table(results: Sequence[Mapping[str, Any]], regime: str) -> str:
         floor, edgeless = one.ahead("messages", one.best_floor()), one.ahead("messages", "edgeless")
         lines.append(_line([one.dataset, str(len(one.seeds)), *cells, str(floor), str(edgeless)]))
     return "\n".join(lines)
+
+
+def overall_table(results: Sequence[Mapping[str, Any]]) -> str:
+    """One row per data set: the mean of its regimes, of messages and of the single best floor."""
+    by_regime = [comparisons(results, str(regime)) for regime in REGIMES]
+    head = ["data", "seeds", "regimes", "nothing known", "best floor", "its score", "lampnet, shifts"]
+    head += ["lampnet, edgeless", "lampnet, messages", "messages − best floor", "messages − edgeless"]
+    lines = [_line(head), "|---|--:|--:|--:|---|" + "--:|" * 6]
+    ahead = {"best floor": [], "edgeless": []}
+    for dataset in SEEDS:
+        found = [one for regime in by_regime for one in regime if one.dataset == dataset]
+        if not found:
+            continue
+        means = {name: float(np.mean([one.mean(name) for one in found])) for name in KNOWN_SYSTEMS}
+        floor = max(FLOORS, key=means.__getitem__)
+        differences = {"best floor": _mean_ahead(found, floor), "edgeless": _mean_ahead(found, "edgeless")}
+        for what, difference in differences.items():
+            ahead[what] += [dataset] if difference.mean > 0 else []
+        shown = [f"{means[name]:.3f}" for name in ("shifts", "edgeless", "messages")]
+        first = [dataset, str(len(found[0].seeds)), str(len(found)), f"{means['nothing']:.3f}"]
+        lines.append(
+            _line([*first, KNOWN_SYSTEMS[floor].title, f"{means[floor]:.3f}", *shown, *map(str, differences.values())])
+        )
+    n = len(lines) - 2
+    said = f"Messages are above every floor on {len(ahead['best floor'])} of {n} data sets, and above their edgeless "
+    return "\n".join(lines) + f"\n\n{said}form on {len(ahead['edgeless'])}."
+
+
+def _mean_ahead(found: Sequence[Compared], of: str) -> Difference:
+    """The mean over regimes. Their rows overlap, so the interval is the mean of theirs: wider rather than narrower."""
+    each = [one.ahead("messages", of) for one in found]
+    return Difference(*(float(np.mean([getattr(d, part) for d in each])) for part in ("mean", "low", "high")))
 
 
 def cost_table(results: Sequence[Mapping[str, Any]]) -> str:
@@ -120,6 +155,7 @@ def verdict(results: Sequence[Mapping[str, Any]], regime: str = SHOWN) -> str:
 
 def section(results: Sequence[Mapping[str, Any]]) -> str:
     parts = [verdict(results, regime) for regime in (SHOWN, "positives:1", "share:50")]
+    parts += ["### The mean of all regimes", overall_table(results)]
     for regime in (SHOWN, *(str(r) for r in REGIMES if str(r) != SHOWN)):
         parts += [f"### {TITLES[regime]}", table(results, regime)]
     return "\n\n".join([*parts, "### Rows and processor seconds of learning", cost_table(results)])

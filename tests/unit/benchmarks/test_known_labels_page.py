@@ -10,7 +10,7 @@ import pytest
 
 from lampnet.experiments.known_systems import KNOWN_SYSTEMS, REGIMES
 from lampnet.experiments.row_scores import packed
-from pages.known_labels import BEGIN, END, comparisons, draw, page_with, table, verdict
+from pages.known_labels import BEGIN, END, comparisons, draw, overall_table, page_with, table, verdict
 
 
 def results(dataset: str, seed: int = 0, **means: float) -> list[dict[str, Any]]:
@@ -51,6 +51,25 @@ def test_a_loss_is_called_a_loss() -> None:
     assert "against the best other method, messages are level on mediamill, behind on corel5k" in said
     assert "ahead" not in said
     assert "Not measured in this regime: emotions" in said
+
+
+def test_over_all_regimes_messages_are_compared_with_the_single_floor_that_is_best_on_average() -> None:
+    found = results("corel5k", messages=0.6, linear=0.55, edgeless=0.7) + results("sider", messages=0.6, chain=0.65)
+    for result in found:
+        if result["dataset"] == "corel5k" and result["system"] == "chain":
+            result["known"][0] |= {"map": 0.7, "by_row": packed(np.full(40, 0.7))}  # best in one regime of five
+    rows = overall_table(found).splitlines()
+    assert rows[3].startswith("| corel5k | 1 | 5 | 0.500 | linear, label states | 0.550 |"), rows[3]
+    assert rows[3].endswith("| +5.1 (+5.1 to +5.1) | -9.8 (-9.8 to -9.8) |"), rows[3]
+    assert rows[-1] == "Messages are above every floor on 1 of 2 data sets, and above their edgeless form on 1."
+
+
+def test_a_regime_of_few_rows_is_left_out() -> None:
+    found = results("goemotions")
+    for result in found:
+        result["known"][1] |= {"rows": 19}
+    assert comparisons(found, str(REGIMES[1])) == []
+    assert len(comparisons(found, str(REGIMES[0]))) == 1
 
 
 def test_systems_that_were_scored_on_different_labels_are_not_compared() -> None:
