@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import norm
 
 from lampnet.base_learners.feature_terms import FeatureTerms, Neighbours, through
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
 from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.data.weights import Weights, rows_of
+from lampnet.encoders.unit_rows import unit_rows
 
 NEIGHBOURS = 60
 FEW_ROWS = 4 * NEIGHBOURS
@@ -159,7 +159,8 @@ class KNNLearner:
             if k < 1:
                 logits[block] = _bounded_logit(self.prior)
                 continue
-            cosine = _dense(X[block] @ X_T).astype(np.float32, copy=False)
+            rows = X if X.shape[0] <= _BLOCK else X[block]
+            cosine = _dense(rows @ X_T).astype(np.float32, copy=False)
             if folds is not None:
                 cosine[folds[0][block, None] == folds[1]] = -np.inf
             nearest = np.argpartition(-cosine, k - 1, axis=1)[:, :k]
@@ -260,15 +261,13 @@ def _exact_logit(p: np.ndarray) -> np.ndarray:
 
 
 def _dense(X: Any) -> np.ndarray:
-    return np.asarray(X.todense() if sparse.issparse(X) else X)
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 def _unit_rows(X: Features) -> Any:
     # Not sklearn.preprocessing.normalize: it takes over a second to import, and prediction needs no scikit-learn.
     if sparse.issparse(X):
-        X = sparse.csr_matrix(X)
-        scale = np.repeat(1 / np.maximum(norm(X, axis=1), 1e-12), np.diff(X.indptr))
-        return sparse.csr_matrix(((scale * X.data).astype(np.float32), X.indices, X.indptr), shape=X.shape)
+        return unit_rows(X.tocsr())
     X = np.asarray(X, dtype=np.float32)
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
 

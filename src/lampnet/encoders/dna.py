@@ -16,7 +16,8 @@ from lampnet.data.dna_bases import BASES
 from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows, sinusoidal
 from lampnet.encoders.restore import saved_count
-from lampnet.encoders.wordset import counted, unit_rows, warn_of_cut_rows
+from lampnet.encoders.unit_rows import unit_rows
+from lampnet.encoders.wordset import counted, warn_of_cut_rows
 from lampnet.errors import DataError
 
 UNKNOWN_BASE = 4

@@ -8,7 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.encoders.restore import saved_array
-from lampnet.encoders.wordset import counted, inverse_document_frequency, unit_rows
+from lampnet.encoders.unit_rows import unit_rows
+from lampnet.encoders.wordset import counted, inverse_document_frequency
 from lampnet.errors import DataError
 
 PAIR_DOCUMENTS = 3

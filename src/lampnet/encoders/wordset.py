@@ -16,6 +16,7 @@ from lampnet.encoders.base import Embedding, EncodedRows, Encoder, NamedFeature
 from lampnet.encoders.nodes import NodeBatch, NodeRows
 from lampnet.encoders.restore import saved_array, saved_names
 from lampnet.encoders.spectral import word_directions
+from lampnet.encoders.unit_rows import unit_rows
 from lampnet.errors import DataError
 
 #: products of all words are looked up where they take at most this many numbers
@@ -152,19 +153,11 @@ def inverse_document_frequency(documents: np.ndarray, n: int) -> np.ndarray:
     return np.asarray(np.log((1 + n) / (1 + documents)) + 1, dtype=np.float32)
 
 
-def unit_rows(matrix: sparse.csr_matrix) -> sparse.csr_matrix:
-    """Each row divided by its length; empty rows stay empty."""
-    values = matrix.data.astype(np.float64)  # in float32, squares are infinite from 1e19 on
-    squares = sparse.csr_matrix((values**2, matrix.indices, matrix.indptr), shape=matrix.shape)
-    length = np.sqrt(np.asarray(squares.sum(axis=1))).ravel()
-    values /= np.repeat(np.where(length > 0, length, 1.0), np.diff(matrix.indptr))
-    return sparse.csr_matrix((values.astype(np.float32), matrix.indices, matrix.indptr), shape=matrix.shape)
-
-
 def counted(row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sparse.csr_matrix:
-    """How often each pair of a row and a column occurs, CSR float32 of this shape."""
-    counts = sparse.coo_matrix((np.ones(len(row), dtype=np.float32), (row, column)), shape=shape).tocsr()
-    counts.sort_indices()
+    """How often each pair of a row and a column occurs, CSR float32 of this shape; `row` is in ascending order."""
+    starts = np.searchsorted(row, np.arange(shape[0] + 1))
+    counts = sparse.csr_matrix((np.ones(len(row), dtype=np.float32), column, starts), shape=shape)
+    counts.sum_duplicates()
     return counts
 
 
