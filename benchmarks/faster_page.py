@@ -118,8 +118,10 @@ def many_rows_table(measured: dict[str, Any]) -> str:
 
 def not_measured(measured: dict[str, Any]) -> str:
     """What is wanted and not in the file."""
-    if "predict" in measured.get(str(WANTED_ROWS), {}):
-        return f"Wanted are {WANTED_ROWS:,} rows in {WANTED}."
+    own = measured.get(str(WANTED_ROWS), {})
+    if "predict" in own:
+        minutes = sum(own[stage]["seconds"] for stage in ("prepare", "train")) / 60
+        return f"Wanted are {WANTED_ROWS:,} rows in {WANTED} and 8 GB; it took {minutes:.0f} minutes."
     return f"Wanted are {WANTED_ROWS:,} rows in {WANTED}; this was not measured to the end yet."
 
 
