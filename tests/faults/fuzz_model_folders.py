@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 from bounded_cases import run_cases
 from damage import changed_json, damaged
 from safetensors.numpy import load, save
@@ -48,7 +49,15 @@ LEARNERS = {
     "columns": "forest",
     "dna": "none",
     "image": "linear",
-    "estimator": "linear",
+}
+#: classifiers that were saved: what each is made with, beside `SMALL`
+CLASSIFIERS: dict[str, dict[str, Any]] = {
+    "estimator": {},
+    "molecule": {"input_kind": "molecule"},
+    "parts": {"base_learners": "linear,knn"},
+    "known labels": {"settings": SMALL | {"known.method": "messages", "known.width": 8, "known.train_steps": 5}},
+    "hierarchy": {"label_hierarchy": {"b": "a", "c": "a"}},
+    "changed labels": {},
 }
 #: values that arrays are filled with, as far as their types hold them
 EXTREMES = (0, 1, -1, 127, 2**31 - 1, -(2**31), 1e30, -1e30, 1e-30, float("nan"), float("inf"))
@@ -69,6 +78,10 @@ def rows_of(kind: str) -> Any:
         return draw.integers(0, 4, (ROWS, 24)).astype(np.uint8)
     if kind == "image":
         return list(draw.integers(0, 255, (ROWS, 12, 12, 1)).astype(np.uint8))
+    if kind == "molecule":
+        return ["C" * (1 + row % 6) + draw.choice(["O", "N", "c1ccccc1"]) for row in range(ROWS)]
+    if kind == "parts":
+        return pandas.DataFrame({"words": rows_of("text"), "size": draw.normal(size=ROWS), "shade": list("abcd" * 10)})
     return draw.normal(size=(ROWS, 5)).astype(np.float32)
 
 
@@ -80,16 +93,21 @@ def write_models(folder: Path) -> dict[str, Any]:
     examples = {}
     for kind, learners in LEARNERS.items():
         rows = rows_of(kind)
-        if kind == "estimator":
-            estimator = LaMPClassifier(settings=SMALL | {"model.base_learners": learners}, random_state=0)
-            estimator.fit(rows, label_matrix(sets, tuple("abc")).toarray().astype(int)).save(folder / kind)
-        else:
-            labels = label_matrix(sets, tuple("abc"))
-            data = Dataset(name=kind, kind=kind, rows=rows, labels=labels, label_names=tuple("abc"))
-            graph = {"text": "cooccurrence", "vector": "edgeless"}.get(kind, "full")
-            config = Config().updated({**SMALL, "model.base_learners": learners, "label_graph": graph})
-            save_model(fit(Splits(train=data), config), folder / kind)
+        labels = label_matrix(sets, tuple("abc"))
+        data = Dataset(name=kind, kind=kind, rows=rows, labels=labels, label_names=tuple("abc"))
+        graph = {"text": "cooccurrence", "vector": "edgeless"}.get(kind, "full")
+        config = Config().updated({**SMALL, "model.base_learners": learners, "label_graph": graph})
+        save_model(fit(Splits(train=data), config), folder / kind)
         examples[kind] = replace(rows, values=rows.values[:2]) if isinstance(rows, Table) else rows[:2]
+    for kind, wishes in CLASSIFIERS.items():
+        rows = rows_of(kind)
+        usual = {"base_learners": "linear", "settings": SMALL, "random_state": 0, "validation_fraction": 0.5}
+        made = LaMPClassifier(**usual | wishes)
+        made.fit(rows, [[*one, "a"] for one in sets] if kind == "hierarchy" else sets)
+        if kind == "changed labels":
+            made.add_label("d", rows, draw.integers(0, 2, ROWS)).merge_labels(["a", "b"], into="e")
+        made.save(folder / kind)
+        examples[kind] = rows[:2]
     return examples
 
 
@@ -210,6 +228,20 @@ def not_regular(target: Path, draw: random.Random) -> None:
         path.symlink_to("/dev/zero" if kind == 1 else path)
 
 
+def use_classifier(made: LaMPClassifier, rows: Any, draw: random.Random) -> None:
+    """One of the things that a loaded classifier is for."""
+    known = [[made.classes_[0]], []]
+    uses: tuple[Callable[[], object], ...] = (
+        lambda: made.predict(rows),
+        lambda: made.predict(rows, known=known),
+        lambda: made.predict_proba(rows, known=known),
+        lambda: made.model_.whole_sets(made.model_logits(rows)),
+        lambda: made.suggest(rows.iloc[0] if hasattr(rows, "iloc") else rows[0], known=known[0]),
+        lambda: made.model_.shown or made.explain(rows, rows=[0]),  # changed labels are not explained
+    )
+    draw.choice(uses)()
+
+
 def model_case(folder: Path, draw: random.Random, examples: dict[str, Any]) -> None:
     kind = draw.choice(sorted(examples))
     good, target = folder / kind, folder / "case"
@@ -221,8 +253,8 @@ def model_case(folder: Path, draw: random.Random, examples: dict[str, Any]) -> N
         (target / name).write_bytes(content)
     if draw.random() < 0.02:
         not_regular(target, draw)
-    if kind == "estimator" and draw.random() < 0.5:
-        LaMPClassifier.load(target).predict(examples[kind])
+    if kind in CLASSIFIERS:
+        use_classifier(LaMPClassifier.load(target), examples[kind], draw)
         return
     model = load_model(target)
     proba = model.proba(examples[kind])
@@ -240,7 +272,11 @@ def main() -> None:
     examples = write_models(folder)
     for kind in examples:
         try:
-            load_model(folder / kind).proba(examples[kind])
+            if kind not in CLASSIFIERS:
+                load_model(folder / kind).proba(examples[kind])
+                continue
+            for number in range(20):  # all that may be asked of it
+                use_classifier(LaMPClassifier.load(folder / kind), examples[kind], random.Random(number))
         except LampnetError as fault:
             raise AssertionError(f"the good model {kind} is refused") from fault
     print(json.dumps(run_cases(lambda number: model_case(folder, random.Random(f"{seed} {number}"), examples), cases)))

@@ -7,6 +7,8 @@ import gzip
 import io
 import pickle
 import struct
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -22,7 +24,7 @@ from lampnet.errors import LampnetError
 from lampnet.persistence.model_folder import load_model
 from lampnet.readers.any_format import read_file
 from lampnet.readers.files import read_bytes
-from lampnet.runtime.memory_limit import limited_to
+from lampnet.runtime.memory_limit import limited_to, machine_memory
 
 
 @pytest.mark.parametrize("cases", [300, pytest.param(50_000, marks=[pytest.mark.faults, pytest.mark.long])])
@@ -57,6 +59,31 @@ def test_small_files_that_stand_for_much_stay_within_the_memory(
     assert summary["refused"] > cases / 20
     if cases == 1000:
         record("expanding_files_read_or_refused", cases)
+
+
+BEYOND_32_BITS = """
+import sys
+import pyarrow as pa
+from lampnet.readers.arrow_sizes import plain
+
+rows, texts = 2200, pa.array(["x" * 10**6, "y"])
+if "bytes" in sys.argv[1]:
+    texts = texts.cast(pa.binary())
+if "runs" in sys.argv[1]:
+    many = pa.RunEndEncodedArray.from_arrays(pa.array([rows, rows + 1], pa.int32()), texts)
+else:
+    many = pa.DictionaryArray.from_arrays(pa.array([0] * rows + [1], pa.int8()), texts)
+found = plain(many.slice(1))
+print(len(found), len(found[0].as_py()), len(found[rows - 2].as_py()), len(found[rows - 1].as_py()))
+"""
+
+
+@pytest.mark.faults
+@pytest.mark.skipif(machine_memory() < 8e9, reason="two gigabytes of text are made")
+@pytest.mark.parametrize("form", ["runs", "runs of bytes", "dictionary", "dictionary of bytes"])
+def test_more_text_than_32_bits_count_is_repeated_rightly(form: str) -> None:
+    done = subprocess.run([sys.executable, "-c", BEYOND_32_BITS, form], capture_output=True, text=True)
+    assert done.stdout.split() == ["2200", "1000000", "1000000", "1"], (done.returncode, done.stderr)
 
 
 @pytest.mark.parametrize("pack", [gzip.compress, bz2.compress])

@@ -1,6 +1,5 @@
 """A model is a folder: safetensors, JSON and a model card. Loading executes nothing.
 
-======================== ===================================================================
 One rename replaces a model. The weights' file is named by its digest, so the old and the new one lie side by
 side; `model.json` names one of them by that digest, and is renamed last. Whenever a process is killed or the
 power fails, the folder holds the old model or the new one, whole. This needs nothing but the rename of a file,
@@ -416,5 +415,5 @@ def _graph(config: Config, n_labels: int, arrays: Mapping[str, np.ndarray]) -> s
 def _identity(data: Mapping[str, Any]) -> str:
     """A digest of all that decides a prediction; times and scores of the training are left out."""
     deciding = {part: data[part] for part in _PARTS if part != "metadata"}
-    deciding |= {part: data[part] for part in ("shown", "hierarchy") if data.get(part) is not None}
+    deciding |= {part: data[part] for part in ("shown", "hierarchy", "known") if data.get(part) is not None}
     return hashlib.sha256(json.dumps(deciding, sort_keys=True).encode()).hexdigest()

@@ -37,8 +37,7 @@ def cell_sizes(array: Any, budget: MemoryBudget) -> np.ndarray:
         inner = np.append(cell_sizes(array.dictionary, budget), 0.0)
         return np.asarray(inner[_filled(array.indices, len(inner) - 1)])
     if types.is_run_end_encoded(kind):
-        ends = np.clip(array.run_ends.to_numpy().astype(np.int64) - array.offset, 0, len(array))
-        return np.repeat(cell_sizes(array.values, budget)[: len(ends)], np.diff(ends, prepend=0))
+        return np.repeat(cell_sizes(array.values, budget), _run_lengths(array))
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         first, count = (_filled(part, 0) for part in (array.offsets, array.sizes))
         return _spans(array, first, np.where(_valid(array), first + count, first), budget)
@@ -92,12 +91,24 @@ def plain(array: Any) -> Any:
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
     kind = array.type
+    # pyarrow would repeat texts with offsets of 32 bits, which overflow beyond 2 GB, in runs without a word.
     if types.is_run_end_encoded(kind):
-        return plain(compute.run_end_decode(array))
+        return _wide(array.values).take(pa.array(np.repeat(np.arange(len(array.values)), _run_lengths(array))))
     if types.is_dictionary(kind):
-        inner = kind.value_type
-        return array.cast(pa.large_string()) if _is_string(inner) else plain(array.dictionary_decode())
+        return _wide(array.dictionary).take(array.indices)
     return array.cast(pa.large_string()) if _is_string(kind) or types.is_null(kind) else array
+
+
+def _wide(array: Any) -> Any:
+    """`plain`, bytes with offsets of 64 bits too."""
+    array = plain(array)
+    return array.cast(pa.large_binary()) if types.is_binary(array.type) or types.is_binary_view(array.type) else array
+
+
+def _run_lengths(array: Any) -> np.ndarray:
+    """How often each value of a run-end-encoded array occurs in it, int64."""
+    ends = np.clip(array.run_ends.to_numpy().astype(np.int64) - array.offset, 0, len(array))
+    return np.diff(ends, prepend=0)
 
 
 def _is_string(kind: Any) -> bool:

@@ -285,3 +285,16 @@ def test_a_model_of_before_known_labels_still_loads(copy):
     path.write_text(json.dumps(data))
     with pytest.raises(ConfigError, match="cannot take known labels"):
         load_model(copy).given_known()
+
+
+@pytest.mark.parametrize("part", ["decisions", "known", "label_names"])
+def test_models_that_would_decide_otherwise_are_told_apart(part: str, copy: Path) -> None:
+    path, before = copy / "model.json", load_model(copy).metadata["model_sha256"]
+    described = json.loads(path.read_text())
+    if part == "label_names":
+        described[part][0] = "another"
+    else:
+        rules = described["decisions"] if part == "decisions" else described["known"]["decisions"]["few"]
+        rules["best"]["macro_f1"] = {"rule": "threshold", "value": 0.123, "min_labels": 0}
+    path.write_text(json.dumps(described))
+    assert load_model(copy).metadata["model_sha256"] != before
