@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from lampnet.experiments.result_files import read_results
 from lampnet.experiments.row_scores import Difference, paired_difference, unpacked
 
 PAGE, PICTURE = "known-labels.md", "images/known_labels.svg"
+#: the picture on README's first screen: one line of panels
+README_PICTURE, README_PANELS = "images/known_labels_readme.svg", ("corel5k", "mediamill", "yeast_chipexo", "bibtex")
 BEGIN, END = "<!-- comparison: written by lampnet reproduce --known -->", "<!-- end of comparison -->"
 #: the regime of the first table
 SHOWN = "positives:3"
 #: a mean of fewer test rows than this says nothing and is left out
 FEWEST_ROWS = 20
 #: the picture: panels side by side, and how each method is drawn
-COLUMNS = 4
+COLUMNS = 5
 LOOKS = {
     "nothing": ("o", "tab:gray", "nothing known"),
     "floor": ("s", "tab:orange", "best other method with known labels"),
@@ -65,8 +68,14 @@ class Compared:
 
     def ahead(self, system: str, of: str) -> Difference:
         """The difference with its interval, by the paired bootstrap over the test rows of all seeds."""
-        first, second = (np.concatenate([unpacked(s["by_row"]) for s in self.scores[n]]) for n in (system, of))
-        return paired_difference(first, second, resamples=1000)
+        return _paired_difference(*(tuple(score["by_row"] for score in self.scores[name]) for name in (system, of)))
+
+
+@cache
+def _paired_difference(first: tuple[str, ...], second: tuple[str, ...]) -> Difference:
+    """Of packed scores; several tables and sentences ask for the same."""
+    scores = (np.concatenate([unpacked(text) for text in texts]) for texts in (first, second))
+    return paired_difference(*scores, resamples=1000)
 
 
 def comparisons(results: Sequence[Mapping[str, Any]], regime: str) -> list[Compared]:
@@ -174,11 +183,12 @@ def write_page(folder: Path, docs: Path) -> Path:
     text = page.read_text(encoding="utf-8") if page.exists() else "# Known labels\n\n"
     page.write_text(page_with(results, text), encoding="utf-8")
     draw(results, picture)
+    draw(results, docs / README_PICTURE, README_PANELS)
     return page
 
 
-def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """A panel for each data set: what each method makes of more and more known labels."""
+def draw(results: Sequence[Mapping[str, Any]], path: Path, panels: Sequence[str] = tuple(SEEDS)) -> None:
+    """A panel for each of these data sets: what each method makes of more and more known labels."""
     import matplotlib as mpl
 
     mpl.use("svg")
@@ -186,7 +196,7 @@ def draw(results: Sequence[Mapping[str, Any]], path: Path) -> None:
     from matplotlib import pyplot as plt
 
     by_regime = {str(regime): {c.dataset: c for c in comparisons(results, str(regime))} for regime in REGIMES}
-    datasets = [name for name in SEEDS if any(name in found for found in by_regime.values())]
+    datasets = [name for name in panels if any(name in found for found in by_regime.values())]
     columns = min(COLUMNS, max(1, len(datasets)))
     rows = -(-max(1, len(datasets)) // columns)
     figure, axes = plt.subplots(

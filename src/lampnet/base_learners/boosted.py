@@ -31,7 +31,7 @@ from lampnet.base_learners.grown_trees import (
     whole_numbers,
 )
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
-from lampnet.base_learners.tree_terms import SplitMeans
+from lampnet.base_learners.tree_terms import LeafSums, SplitMeans
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import fold_numbers, parts_of
 from lampnet.data.weights import Weights, rows_of
@@ -138,7 +138,7 @@ class BoostedLearner:
 
     def terms(self, X: Features, rows_n: np.ndarray, labels_K: np.ndarray) -> FeatureTerms:
         shown = seen(X[rows_n], self.columns)
-        means = SplitMeans.of(self.trees, shown, self.steps_NL[:, labels_K], self.leaf_sizes)
+        means = SplitMeans.of(self.trees, shown, LeafSums(self.steps_NL, self.leaf_sizes), labels_K)
         return means.terms(means.roots_K + self.start_L[labels_K], 1.0, self.columns, _bounded)
 
     def arrays(self) -> dict[str, np.ndarray]:

@@ -63,7 +63,19 @@ def cooccurrence_shift(shifts_LL: np.ndarray, states_BL: np.ndarray) -> np.ndarr
     """The shift of every label's log-odds by the labels that are known to be true, float32 (B, L)."""
     true_BL = (states_BL == TRUE).astype(np.float32)
     known_B1 = np.maximum(1.0, true_BL.sum(axis=1, keepdims=True))
-    return np.asarray(true_BL @ shifts_LL / np.sqrt(known_B1), dtype=np.float32)
+    return np.asarray(sparse_product(true_BL, shifts_LL) / np.sqrt(known_B1), dtype=np.float32)
+
+
+def sparse_product(values_BL: np.ndarray, table_LL: np.ndarray) -> np.ndarray:
+    """values @ table, over the labels that are not 0 in every row where these are few: one row knows few labels.
+
+    >>> sparse_product(np.array([[0, 2, 0, 0, 0]]), np.arange(10).reshape(5, 2)).tolist()
+    [[4, 6]]
+    """
+    used = np.flatnonzero(values_BL.any(axis=0))
+    if 4 * len(used) < len(table_LL):
+        values_BL, table_LL = values_BL[:, used], table_LL[used]
+    return np.asarray(values_BL @ table_LL)
 
 
 def cooccurrence_shift_by_others(shifts_LL: np.ndarray, states_BL: np.ndarray) -> np.ndarray:

@@ -30,7 +30,7 @@ from lampnet.base_learners.grown_trees import (
     whole_numbers,
 )
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
-from lampnet.base_learners.tree_terms import SplitMeans
+from lampnet.base_learners.tree_terms import LeafSums, SplitMeans
 from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import parts_of
 from lampnet.data.weights import Weights, rows_of
@@ -63,7 +63,7 @@ class ForestLearner:
         self._forget()
         self.Y: Any = sparse.csr_matrix((0, 0), dtype=np.float32)
         self._shares: Any = None
-        self._by_label: Any = None
+        self._sums: LeafSums | None = None
 
     def _forget(self) -> None:
         """No tree; the rows of each leaf stand one leaf after the other."""
@@ -209,8 +209,7 @@ class ForestLearner:
         A sum starts from the mean share of the trees' rows.
         """
         n_trees, prior = len(self.trees), self.prior[labels_K].astype(np.float64)
-        shares = self._shares_by_label()[:, labels_K]
-        means = SplitMeans.of(self.trees, seen(X[rows_n], self.columns), shares, self.leaf_sizes)
+        means = SplitMeans.of(self.trees, seen(X[rows_n], self.columns), self._leaf_sums(), labels_K)
         start_K = (means.roots_K + prior) / (n_trees + 1.0)
         return means.terms(start_K, 1 / (n_trees + 1.0), self.columns, _bounded_logit)
 
@@ -238,18 +237,15 @@ class ForestLearner:
             starts = np.concatenate([[0], np.cumsum(self.leaf_sizes)])
             shape = (len(self.leaf_sizes), self.Y.shape[0])
             shares = sparse.csr_matrix((weight, self.members, starts), shape=shape) @ self.Y
-            self._by_label = None
+            self._sums = None
             self._shares = shares.toarray() if shares.nnz > 0.3 * shares.shape[0] * shares.shape[1] else shares
         return self._shares
 
-    def _shares_by_label(self) -> Any:
-        """`leaf_shares`, CSC where it is sparse: explanations look at a few labels of all leaves."""
+    def _leaf_sums(self) -> LeafSums:
         shares = self.leaf_shares()
-        if not sparse.issparse(shares):
-            return shares
-        if self._by_label is None:
-            self._by_label = sparse.csc_matrix(shares)
-        return self._by_label
+        if self._sums is None:
+            self._sums = LeafSums(shares, self.leaf_sizes)
+        return self._sums
 
     def arrays(self) -> dict[str, np.ndarray]:
         binary = bool((self.Y.data == 1).all())

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, logit
 
+from lampnet.base_learners.cooccurrence import sparse_product
 from lampnet.data.known_labels import TRUE, UNKNOWN
 
 #: added to the variance of each known label, as a share of it: residuals of few rows are not trusted to the last digit
@@ -49,7 +50,7 @@ def covariance_shift(covariance_LL: np.ndarray, logits_BL: np.ndarray, states_BL
     if known is None:
         return np.zeros(p_BL.shape, dtype=np.float32)
     weight_BK = np.linalg.solve(known.S_BKK, known.r_BK[..., None])[..., 0]
-    return _as_shift(p_BL, known.spread(weight_BK) @ covariance_LL)
+    return _as_shift(p_BL, sparse_product(known.spread(weight_BK), covariance_LL))
 
 
 def covariance_shift_by_others(covariance_LL: np.ndarray, logits_BL: np.ndarray, states_BL: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import sparse
@@ -59,19 +60,19 @@ class LabelSets:
         states = states_BL[some]
         # A match is worth the surprise of the label; a refused label of the set counts one against it.
         worth_Bm = np.where(states == TRUE, -np.log(self.prior_m), np.where(states == FALSE, -1.0, 0.0))
-        match_BS = np.asarray((self.sets_Sm @ worth_Bm.T.astype(np.float32)).T)
+        known = np.flatnonzero((states != UNKNOWN).any(axis=0))
+        match_BS = np.asarray((self._with_label[known].T @ worth_Bm[:, known].T.astype(np.float32)).T)
         weight_BS = np.exp(match_BS - match_BS.max(axis=1, keepdims=True))
         rows_BS = weight_BS * self.count_S
         # What a set owes to the label's own state is taken back: the factor exp(worth) of the sets that have the label.
         owed_Bm = np.exp(-worth_Bm)
-        with_label_Bm = self._product(rows_BS, self.sets_Sm)
+        squares_BS = rows_BS * weight_BS
+        with_label_Bm, squared_Bm = np.split((self._with_label @ np.concatenate([rows_BS, squares_BS]).T).T, 2)
         true_Bm = with_label_Bm * owed_Bm
         total_Bm = np.maximum(rows_BS.sum(axis=1, keepdims=True) - with_label_Bm, 0.0) + true_Bm
-        known_Bm = total_Bm - self._product(rows_BS, self.unknown_Sm) if self.unknown_Sm.nnz else total_Bm
+        known_Bm = total_Bm - (self.unknown_Sm.T @ rows_BS.T).T if self.unknown_Sm.nnz else total_Bm
         # as many rows of equal weight as would give an equally sure share
-        squares_BS = rows_BS * weight_BS
-        with_label_Bm = self._product(squares_BS, self.sets_Sm)
-        squares_Bm = np.maximum(squares_BS.sum(axis=1, keepdims=True) - with_label_Bm, 0.0) + with_label_Bm * owed_Bm**2
+        squares_Bm = np.maximum(squares_BS.sum(axis=1, keepdims=True) - squared_Bm, 0.0) + squared_Bm * owed_Bm**2
         effective_Bm = total_Bm**2 / np.maximum(squares_Bm, 1e-30)
         share_Bm = true_Bm / np.maximum(known_Bm, 1e-6 * total_Bm)
         share_Bm = (effective_Bm * share_Bm + PSEUDO_COUNT * self.prior_m) / (effective_Bm + PSEUDO_COUNT)
@@ -99,9 +100,10 @@ class LabelSets:
             raise ModelFolderError("the label sets of this model have damaged counts; train it again")
         return cls(matrices[0], matrices[1], count, prior)
 
-    @staticmethod
-    def _product(rows_BS: np.ndarray, sets_Sm: sparse.csr_matrix) -> np.ndarray:
-        return np.asarray((sets_Sm.T @ rows_BS.T).T)
+    @cached_property
+    def _with_label(self) -> sparse.csr_matrix:
+        """The sets that have each label, (m, S)."""
+        return sparse.csr_matrix(self.sets_Sm.T)
 
 
 def label_sets(Y_nm: np.ndarray) -> LabelSets:

@@ -17,6 +17,38 @@ from lampnet.base_learners.feature_terms import FeatureTerms, through
 from lampnet.base_learners.trees import Trees
 
 
+class LeafSums:
+    """The values of N leaves, each times its rows, added up over the leaves before.
+
+    values_NL  dense or sparse
+    sizes_N    how many rows each leaf holds
+
+    Of sparse values the sums are worked out once: whoever tags rows asks for a few labels of every row at once.
+
+    >>> sums = LeafSums(sparse.csr_matrix([[1.0], [0.0], [0.5]]), np.array([2, 1, 4]))
+    >>> sums.before(np.array([0, 1, 2, 3]), 0).tolist()
+    [0.0, 2.0, 2.0, 4.0]
+    """
+
+    def __init__(self, values_NL: Any, sizes_N: np.ndarray) -> None:
+        self.sizes_N, self._dense, self._sums = sizes_N, values_NL, None
+        if sparse.issparse(values_NL):
+            self._sums = sparse.csc_matrix(values_NL, dtype=np.float64)
+            self._sums.sort_indices()
+            self._sums.data *= sizes_N[self._sums.indices]
+            for column in map(slice, self._sums.indptr[:-1], self._sums.indptr[1:]):
+                np.cumsum(self._sums.data[column], out=self._sums.data[column])
+
+    def before(self, ends: np.ndarray, label: int) -> np.ndarray:
+        """The sum of one label over the leaves before each of these, float64."""
+        if self._sums is None:
+            whole = np.cumsum(self._dense[:, label].astype(np.float64) * self.sizes_N)
+            return np.asarray(np.concatenate([[0.0], whole])[ends])
+        column = slice(self._sums.indptr[label], self._sums.indptr[label + 1])
+        number = np.searchsorted(self._sums.indices[column], ends.astype(self._sums.indices.dtype))
+        return np.asarray(np.concatenate([[0.0], self._sums.data[column]])[number])
+
+
 @dataclass(frozen=True)
 class SplitMeans:
     """The changes on the ways of n rows, added up per row and feature.
@@ -35,10 +67,10 @@ class SplitMeans:
     value_EK: np.ndarray
 
     @classmethod
-    def of(cls, trees: Trees, X: Any, values_NK: Any, sizes_N: np.ndarray) -> SplitMeans:
-        """Of the rows X (n, F) in trees whose N leaves have these values, dense or CSC, and hold so many rows."""
-        paths = trees.paths(trees.leaves(X))
-        n, n_features, K = X.shape[0], X.shape[1], values_NK.shape[1]
+    def of(cls, trees: Trees, X: Any, leaves: LeafSums, labels_K: np.ndarray) -> SplitMeans:
+        """Of the rows X (n, F) in trees with these leaves."""
+        paths, sizes_N = trees.paths(trees.leaves(X)), leaves.sizes_N
+        n, n_features, K = X.shape[0], X.shape[1], len(labels_K)
         pairs, pair_of_P = np.unique(paths.row * np.int64(n_features) + paths.feature, return_inverse=True)
         value_EK, roots_K = np.zeros((len(pairs), K)), np.zeros(K)
         # Ways share nodes, so the first and last leaves below nodes are few.
@@ -49,8 +81,8 @@ class SplitMeans:
         first, last = (np.cumsum(is_end) - 1)[below]
         sizes = np.concatenate([[0], np.cumsum(sizes_N)])[ends]
         rows_below, P = sizes[last] - sizes[first], len(pair_of_P)
-        for k in range(K):
-            sums = _sums_before(ends, values_NK, k, sizes_N)
+        for k, label in enumerate(labels_K):
+            sums = leaves.before(ends, label)
             means = (sums[last] - sums[first]) / rows_below
             value_EK[:, k] = np.bincount(pair_of_P, means[:P] - means[P : 2 * P], len(pairs))
             roots_K[k] = means[2 * P :].sum()
@@ -67,13 +99,3 @@ class SplitMeans:
         offsets = np.searchsorted(self.row_E, np.arange(self.n + 1))
         start_nK = np.broadcast_to(link(start_K), end_nK.shape)
         return FeatureTerms(start_nK, offsets, columns[self.column_E], values_EK * slope_nK[self.row_E])
-
-
-def _sums_before(ends: np.ndarray, values_NK: Any, k: int, sizes_N: np.ndarray) -> np.ndarray:
-    """The values of one column, each times its leaf's rows, added up over the leaves before each of these."""
-    if not sparse.issparse(values_NK):
-        whole = np.cumsum(values_NK[:, k].astype(np.float64) * sizes_N)
-        return np.asarray(np.concatenate([[0.0], whole])[ends])
-    column = slice(values_NK.indptr[k], values_NK.indptr[k + 1])
-    leaves, values = values_NK.indices[column], values_NK.data[column].astype(np.float64)
-    return np.concatenate([[0.0], np.cumsum(values * sizes_N[leaves])])[np.searchsorted(leaves, ends)]

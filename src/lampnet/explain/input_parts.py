@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lampnet.encoders.base import EncodedRows
+from lampnet.encoders.base import EncodedRows, NamedFeature
 from lampnet.inference.predictor import FittedModel
 
 #: parts that are named of each label
@@ -55,13 +55,21 @@ def input_parts(model: FittedModel, encoded: EncodedRows, row: int, labels_K: np
     named = dict(zip(asked.tolist(), encoded.named_features(row, columns[asked]), strict=True))
     found = []
     for k in range(len(labels_K)):
-        parts: dict[tuple[object, ...], InputPart] = {}
+        moved: dict[tuple[object, ...], float] = {}
+        shortest: dict[tuple[object, ...], NamedFeature] = {}
         for c in largest_TK[:, k].tolist():
-            feature = named[c]
-            key = (feature.part, feature.places or feature.name)
-            one = parts.get(key) or InputPart(name=feature.name, part=feature.part, moved=0.0, places=feature.places)
-            name = min(one.name, feature.name, key=len)  # "rome" rather than "rome (opening)"
-            parts[key] = replace(one, name=name, moved=one.moved + float(sums_CK[c, k]))
-        ranked = sorted(parts.values(), key=lambda part: -abs(part.moved))
-        found.append([part for part in ranked[:MOST_PARTS] if abs(part.moved) >= LEAST])
+            key = (named[c].part, named[c].places or named[c].name)
+            moved[key] = moved.get(key, 0.0) + float(sums_CK[c, k])
+            if key not in shortest or len(named[c].name) < len(shortest[key].name):
+                shortest[key] = named[c]  # "rome" rather than "rome (opening)"
+        ranked = sorted(moved, key=lambda key: -abs(moved[key]))[:MOST_PARTS]
+        found.append(
+            [
+                InputPart(
+                    name=shortest[key].name, part=shortest[key].part, moved=moved[key], places=shortest[key].places
+                )
+                for key in ranked
+                if abs(moved[key]) >= LEAST
+            ]
+        )
     return found
