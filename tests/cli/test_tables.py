@@ -126,3 +126,24 @@ def test_help_names_the_default_data(capsys: pytest.CaptureFixture[str]) -> None
         printed[name] = " ".join(capsys.readouterr().out.replace("│", " ").split())
     assert "none means the named data set of the training" in printed.pop("evaluate")
     assert all("none means digit scenes" in text for text in printed.values())
+
+
+def test_every_command_takes_the_encoding_of_a_file(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_bytes((folder / "rows.csv").read_bytes().replace(b"report", "fünf".encode("latin-1")))
+    model, latin = folder / "model", ("--encoding", "latin-1")
+    commands = (
+        ("predict", model, rows),
+        ("evaluate", model, rows),
+        ("explain", model, rows, "--rows", "0", "--pictures", 0, "--out", tmp_path / "report"),
+        ("data", "info", rows),
+    )
+    for command in commands:
+        assert here(*command) == 2
+        assert "--encoding latin-1" in capsys.readouterr().err
+        assert here(*command, *latin) == 0, capsys.readouterr().err
+    for name in ("labels", "audit", "compare", "complete", "prepare", "tune"):
+        assert here(name, "--help") == 0
+        assert "--encoding" in capsys.readouterr().out

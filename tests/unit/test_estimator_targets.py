@@ -296,6 +296,8 @@ def test_classes_with_signs_in_their_names_stay_classes(cells: list[str]) -> Non
 def test_classes_that_look_like_several_labels_are_warned_of() -> None:
     with pytest.warns(UserWarning, match="one class per row, such as 'a;b'"):
         assert read_targets(["a;b", "b;c"] * 6, 12).form.single
+    with pytest.warns(UserWarning, match=r"one class per row, such as 'a\+b'"):
+        assert read_targets(["a+b", "b", "a"] * 4, 12).form.single
 
 
 def test_a_label_that_no_row_knows_is_warned_of() -> None:

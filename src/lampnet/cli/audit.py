@@ -27,6 +27,7 @@ def command(
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -49,7 +50,9 @@ def command(
     changes |= {} if seed is None else {"training.seed": seed}
     changes |= {} if time_budget is None else {"training.time_budget": seconds_of(time_budget)}
     config = Config.preset(preset).updated(changes)
-    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, labels, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     rows = source.part(split, config.training.seed, options.log_unless(as_json))
     with TrainingDisplay(config.training, quiet=as_json) as display:
         run = FitRun(callback=display.event, log=display.log, phase=display.phase)

@@ -42,6 +42,7 @@ def command(
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -64,7 +65,9 @@ def command(
         raise ConfigError(f"--methods {','.join(methods or ())!r} names no method; give some of {', '.join(SYSTEMS)}")
     budget, changes = seconds_of(time_budget), typed_settings(options.settings_of(settings))
     log = options.log_unless(quiet)
-    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, labels, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     material = open_material(source, seed, log)
     results: list[dict[str, Any]] = []
     code = 0

@@ -32,6 +32,7 @@ def command(
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -51,7 +52,9 @@ def command(
     check_completed_target(out, overwrite)
     if model is not None and (preset is not None or settings):
         raise ConfigError("--preset and --set are for a training, but --model gives a trained model; leave them out")
-    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, labels, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     if model is not None:
         fitted: FittedModel = load_model(model)
         fitted.given_known()  # a model that cannot take known labels says so before anything is read

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from lampnet.cli.options import AsJson, Columns, DataRoot, LabelsFile, MaxMemory, OnBadRow, source_of
+from lampnet.cli.options import AsJson, Columns, DataRoot, Encoding, LabelsFile, MaxMemory, OnBadRow, source_of
 
 app = typer.Typer(help="List, describe and download data sets.", no_args_is_help=True, pretty_exceptions_enable=False)
 BARS = 20
@@ -50,6 +50,7 @@ def info(
     data_root: DataRoot = None,
     labels: LabelsFile = None,
     columns: Columns = None,
+    encoding: Encoding = None,
     on_bad_row: OnBadRow = "error",
     max_memory: MaxMemory = None,
     as_json: AsJson = False,
@@ -57,7 +58,7 @@ def info(
     """Rows, labels and features of a data set, and how often each label occurs."""
     from lampnet.data.statistics import label_counts, statistics
 
-    splits = source_of(name, data_root, labels, columns, on_bad_row=on_bad_row).splits(
+    splits = source_of(name, data_root, labels, columns, on_bad_row=on_bad_row, encoding=encoding).splits(
         0, None if as_json else typer.echo
     )
     found = statistics(splits)

@@ -38,6 +38,7 @@ def command(
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -81,7 +82,9 @@ def command(
     fitted = load_model(model, pretrained)
     if regimes:
         fitted.given_known()  # a model that cannot take known labels says so before anything is read
-    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, labels, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     described = fitted.metadata.get("source")
     source = _as_in_training(described, model, source, is_given=data is not None)
     part = as_trained(fitted, source).part(split, fitted.config.training.seed, options.log)

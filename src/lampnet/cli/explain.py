@@ -32,6 +32,7 @@ def command(
     split: options.Split = "test",
     data_root: options.DataRoot = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -45,7 +46,9 @@ def command(
 
     chosen = None if rows is None else row_numbers(rows)
     fitted = load_model(model, pretrained)
-    source = options.source_of(data, data_root, None, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, None, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     part = match_rows(fitted, _rows(fitted, source, split))
     wanted = None if labels is None else [name.strip() for name in labels.split(",") if name.strip()]
     which = part_of_training(fitted.metadata.get("source"), source) or split

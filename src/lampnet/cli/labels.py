@@ -13,6 +13,7 @@ from lampnet.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from lampnet.estimator import LaMPClassifier
+    from lampnet.readers.sources import Source
 
 #: what can be done, and what must be given for it
 EDITS = {"add": "NAME EXAMPLES", "rename": "OLD NEW", "merge": "NAME NAME ... --into NEW", "drop": "NAME ..."}
@@ -34,6 +35,7 @@ def command(
         float | None, typer.Option("--prior", help="add: the share of all rows that have the label, 0 to 1.")
     ] = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     label_columns: options.LabelColumns = None,
     pretrained: options.Pretrained = None,
     as_json: options.AsJson = False,
@@ -65,7 +67,8 @@ def command(
         for name in given:
             fitted.drop_label(name)
     else:
-        _add(fitted, given[0], given[1], columns, label_columns, prior)
+        source = options.source_of(given[1], None, None, columns, None, label_columns, encoding=encoding)
+        _add(fitted, given[0], source, prior)
     fitted.save(out)
     options.log(f"{fitted.model_.metadata['label_edits'][-1]}; the model is in {out}")
     return 0
@@ -82,14 +85,7 @@ def _list(fitted: LaMPClassifier, as_json: bool) -> None:
         typer.echo(f"{prior:.4f}  {name}")
 
 
-def _add(
-    fitted: LaMPClassifier,
-    name: str,
-    examples: str,
-    columns: list[str] | None,
-    label_columns: str | None,
-    prior: float | None,
-) -> None:
+def _add(fitted: LaMPClassifier, name: str, source: Source, prior: float | None) -> None:
     """Learn a label from a file of rows, some of which have it."""
     from dataclasses import replace
 
@@ -98,11 +94,10 @@ def _add(
     from lampnet.inference.match_schema import as_trained, match_rows
     from lampnet.pipeline.label_edits import add_label
 
-    source = options.source_of(examples, None, None, columns, None, label_columns)
     rows = as_trained(fitted.model_, source).part("train", 0, options.log)
     if rows.labels is None or name not in rows.label_names:
         raise DataError(
-            f"{examples}: no row has the label {name!r}; give rows that have it and rows that do not, labelled as "
+            f"{source.data}: no row has the label {name!r}; give rows that have it and rows that do not, labelled as "
             "those of the training (or --label-columns NAME)"
         )
     y = np.asarray(rows.labels[:, rows.label_names.index(name)].toarray(), dtype=np.float64).ravel()

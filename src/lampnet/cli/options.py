@@ -36,7 +36,9 @@ Columns = Annotated[
 ]
 Encoding = Annotated[
     str | None,
-    typer.Option("--encoding", help="CSV and TSV: the encoding, such as latin-1; kept with the model (else UTF-8)."),
+    typer.Option(
+        "--encoding", help="CSV and TSV: the encoding, such as latin-1; by default that of the training, or UTF-8."
+    ),
 ]
 TextColumn = Annotated[str | None, typer.Option("--text-column", help="Tables: the column with the text.")]
 LabelColumns = Annotated[
@@ -149,6 +151,7 @@ def source_of(
     group_column: str | None = None,
     time_column: str | None = None,
     weight_column: str | None = None,
+    encoding: str | None = None,
 ) -> Source:
     """The data that these options name."""
     from lampnet.readers.sources import DEFAULT, Source
@@ -164,7 +167,7 @@ def source_of(
     if label_columns is not None:
         roles["labels"] = label_columns
     by_row = {"known": known_column, "group": group_column, "time": time_column, "weight": weight_column}
-    for role, name in by_row.items():
+    for role, name in {**by_row, "encoding": encoding}.items():
         if name is not None:
             roles[role] = name
     return Source(data=data or DEFAULT, root=root, labels=labels, columns=roles, on_bad_row=on_bad_row)

@@ -75,6 +75,7 @@ def command(
     split: options.Split = "test",
     data_root: options.DataRoot = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     known_column: options.KnownColumn = None,
     on_bad_row: options.OnBadRow = "error",
@@ -110,7 +111,9 @@ def command(
         options.check_decision(decision, asked.anything, known_column is not None)
     if engine is not None:
         plain = precision == "float32" and shortlist is None and decision is None and form in (None, "parquet")
-        source = options.source_of(rows, data_root, None, columns, text_column, None, on_bad_row, known_column)
+        source = options.source_of(
+            rows, data_root, None, columns, text_column, None, on_bad_row, known_column, encoding=encoding
+        )
         _with_engine(engine, model, source, out, resume, actors, metric, asked, all_scores, pretrained, plain)
         return
     out = None if out is not None and str(out) == PIPE else out
@@ -119,7 +122,9 @@ def command(
         _check_resumable(rows, out, form)
     with distributed.joined() as team, ExitStack() as opened:
         data = opened.enter_context(spooled(input_format)) if rows == PIPE else rows
-        source = options.source_of(data, data_root, None, columns, text_column, None, on_bad_row, known_column)
+        source = options.source_of(
+            data, data_root, None, columns, text_column, None, on_bad_row, known_column, encoding=encoding
+        )
         if out is not None and not source.named and rows != PIPE:
             _check_apart(Path(rows), out)
         fitted = load_model(model, pretrained)

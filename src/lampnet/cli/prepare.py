@@ -19,6 +19,7 @@ def command(
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -31,7 +32,9 @@ def command(
     from lampnet.pipeline.prepare import prepare_source
 
     config = Config.preset(preset).updated(options.settings_of(settings))
-    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, labels, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     prepare_source(source, out, config, options.log, overwrite)
     pretrained = config.input.pretrained
     parts = open_prepared(out, verify=False, pretrained=pretrained).parts

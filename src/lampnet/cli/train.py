@@ -122,7 +122,6 @@ def command(
     keep_budget = time_budget is None and "training.time_budget" not in changes
     if time_budget is not None:
         config = config.updated({"training.time_budget": seconds_of(time_budget)})
-    columns = [*(columns or []), *([] if encoding is None else [f"encoding={encoding}"])]
     own_graph = config.label_graph if label_hierarchy is None or "label_graph" in changes else HIERARCHY
     asked = Run(
         source=options.source_of(
@@ -136,6 +135,7 @@ def command(
             group_column=group_column,
             time_column=time_column,
             weight_column=weight_column,
+            encoding=encoding,
         ),
         config=config,
         label_graph=label_graph or own_graph,

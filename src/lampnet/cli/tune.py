@@ -28,6 +28,7 @@ def command(
     data_root: options.DataRoot = None,
     labels: options.LabelsFile = None,
     columns: options.Columns = None,
+    encoding: options.Encoding = None,
     text_column: options.TextColumn = None,
     label_columns: options.LabelColumns = None,
     on_bad_row: options.OnBadRow = "error",
@@ -43,7 +44,9 @@ def command(
     if time_budget is None and trials is None:
         time_budget = "60m"
     search = Search(metric, 0.0 if time_budget is None else seconds_of(time_budget), trials, seed)
-    source = options.source_of(data, data_root, labels, columns, text_column, label_columns, on_bad_row)
+    source = options.source_of(
+        data, data_root, labels, columns, text_column, label_columns, on_bad_row, encoding=encoding
+    )
     splits = source.splits(seed, log)
     try:
         found = tune(splits, out, search, options.settings_of(settings), log)

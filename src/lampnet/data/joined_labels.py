@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 #: signs between labels, those that labels themselves hold least often first
 SEPARATORS = ("|", ";", "\t", " / ", ",")
+#: signs that names hold as often: they are asked about, not taken
+DOUBTFUL = ("/", "+", "&", ":", "、", "，", "；", " ")
 #: how people write signs that are hard to write
 SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
 
@@ -22,6 +24,21 @@ def found_separator(cells: Sequence[str]) -> str:
     if cells and all(cell.startswith(("[", "(", "{")) and cell.endswith(("]", ")", "}")) for cell in cells):
         return "list"
     return next((sign for sign in SEPARATORS if any(sign in cell for cell in cells)), "none")
+
+
+def doubtful_separator(cells: Sequence[str]) -> str:
+    """A sign that joins what other cells name alone, in a tenth of these distinct cells; "" where there is none.
+
+    >>> doubtful_separator(["war", "drama", "war+drama"]), doubtful_separator(["New York", "New Delhi", "Rome"])
+    ('+', '')
+    """
+    alone = {cell.strip() for cell in cells}
+    for sign in DOUBTFUL:
+        joined = [parts for cell in alone if len(parts := set(taken_apart(cell, sign) or ())) > 1]
+        known = sum(parts <= alone for parts in joined)
+        if known * 2 >= len(joined) and known * 10 >= len(alone) > 0:
+            return sign
+    return ""
 
 
 def taken_apart(cell: str, separator: str) -> list[str] | None:

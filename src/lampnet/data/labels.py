@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.from_arrays import is_frame, is_missing, rectangular, unmasked
-from lampnet.data.joined_labels import found_separator, taken_apart
+from lampnet.data.joined_labels import doubtful_separator, found_separator, taken_apart
 from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.data.schema import label_matrix
 from lampnet.errors import DataError
@@ -129,7 +129,8 @@ def _read(y: Any, n_rows: int) -> Targets:
     apart = _taken_apart(y)
     if apart is not None:
         separator, sets = apart
-        message = f"y names several labels per row, separated by {separator!r}, and is read so; give lists to be sure"
+        how = "as lists in texts" if separator == "list" else f"separated by {separator!r}"
+        message = f"y names several labels per row, {how}, and is read so; give lists to be sure"
         warnings.warn(message, UserWarning, stacklevel=4)  # the line that called `fit`
         return _label_sets(sets, n_rows)
     _warn_of_joined(y)
@@ -280,6 +281,8 @@ def _warn_of_joined(y: Any) -> None:
         return
     separator = found_separator(list(y))
     if separator in ("none", ","):
+        separator = doubtful_separator(list(y))
+    if not separator:
         return
     several = [cell for cell in y if len(set(taken_apart(cell, separator) or ())) > 1]
     if len(several) * 10 >= len(y):

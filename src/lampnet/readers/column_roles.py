@@ -82,7 +82,7 @@ class ColumnRoles:
         if not self.labels:
             parts.append("no labels")
         elif self.separator:
-            how = "one per row" if self.separator == "none" else f"separated by {self.separator!r}"
+            how = {"none": "one per row", "list": "as lists"}.get(self.separator, f"separated by {self.separator!r}")
             parts.append(f"labels from {_listed(self.labels)}, {how}")
         else:
             parts.append(f"one label per column from {_listed(self.labels)}")

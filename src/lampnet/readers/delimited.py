@@ -26,7 +26,7 @@ from lampnet.runtime.memory_limit import STRING as PER_STRING
 from lampnet.runtime.memory_limit import MemoryBudget
 
 _MARK = b"\xef\xbb\xbf"  # UTF-8's byte order mark
-_NOT_UTF8 = "the bytes are not UTF-8; save the file as UTF-8, or name its encoding with --columns encoding=latin-1"
+_NOT_UTF8 = "the bytes are not UTF-8; save the file as UTF-8, or name its encoding with --encoding latin-1"
 _FIELD_LIMIT = 1 << 27
 #: A column costs some 100 microseconds however short it is, and every one is an input node.
 MAX_COLUMNS = 100_000

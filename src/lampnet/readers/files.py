@@ -178,7 +178,7 @@ def decode(path: str | Path, raw: bytes, encoding: str = "utf-8", first_line: in
         raise FormatError(
             path,
             f"the bytes {raw[error.start : error.start + 4]!r} are not {encoding}; save the file as UTF-8, or name its "
-            "encoding with --columns encoding=latin-1 (CSV and TSV; older files of western languages are Latin-1)",
+            "encoding with --encoding latin-1 (CSV and TSV; older files of western languages are Latin-1)",
             line,
         ) from None
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

@@ -17,7 +17,7 @@ from lampnet.data.column_content import date_seconds
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
 from lampnet.data.from_arrays import only_texts
-from lampnet.data.joined_labels import found_separator, taken_apart
+from lampnet.data.joined_labels import doubtful_separator, found_separator, taken_apart
 from lampnet.data.named_columns import part_of_values
 from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.parts import COLUMN_KINDS, Part, PartRows, part_of
@@ -79,6 +79,8 @@ def _doubtful_labels(table: RawTable, roles: ColumnRoles) -> str:
         return ""
     sign = found_separator(cells)
     several = f"every row has one label, but {roles.labels[0]!r} looks like several; set the sign between them with"
+    if sign in ("none", roles.separator):
+        sign = doubtful_separator(cells) or sign
     if sign not in ("none", roles.separator):
         return f"{several} --columns separator={sign!r}"
     often = len(cells) * 2 > len(table) > FEW

@@ -174,11 +174,22 @@ def test_labels_that_look_joined_are_asked_about(tmp_path: Path) -> None:
     assert "looks like several" not in said
 
 
+@pytest.mark.parametrize("sign", ["+", " & ", "/", " ", "、"])
+def test_rarer_signs_between_labels_are_asked_about(sign: str, tmp_path: Path) -> None:
+    rows = "".join(f"a story of {i} words,{(f'war{sign}sea', 'sea', 'war')[i % 3]}\n" for i in range(30))
+    data, said, _ = opened(films(tmp_path, "story,tags\n" + rows), columns={"labels": "tags"})
+    assert f"--columns separator={sign.strip() or ' '!r}" in said
+    assert len(data.label_names) == 3
+    names = "".join(f"a story of {i} words,{('New York', 'New Delhi', 'AC/DC')[i % 3]}\n" for i in range(30))
+    _, said, _ = opened(films(tmp_path, "story,tags\n" + names), columns={"labels": "tags"})
+    assert "looks like several" not in said
+
+
 def test_other_encodings_are_suggested_read_and_kept(tmp_path: Path) -> None:
     rows = "".join(f"Der {i}. Film über Männer,{('Krieg;Märchen', 'Märchen')[i % 2]}\n" for i in range(30))
     path = tmp_path / "filme.csv"
     path.write_bytes(("inhalt,stichworte\n" + rows).encode("latin-1"))
-    with pytest.raises(FormatError, match=r"line 2: .*--columns encoding=latin-1"):
+    with pytest.raises(FormatError, match=r"line 2: .*--encoding latin-1"):
         opened(path)
     data, _, columns = opened(path, columns={"encoding": "latin-1"})
     assert data.label_names == ("Krieg", "Märchen")
