@@ -715,10 +715,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = {name: [value] for name, value in x.items()}
         if hasattr(x, "to_frame") and not is_frame(x):  # df.iloc[0]
             rows = x.to_frame().T.infer_objects()
-        listed = isinstance(rows, Mapping)
-        rows = (
-            rows if listed or sparse.issparse(rows) or hasattr(rows, "iloc") or isinstance(rows, np.ndarray) else [rows]
-        )
+        one_image = self.model_.encoder.kind == "image" and np.ndim(x) < 4  # (H, W), (H, W, C) or a path
+        rows_of_a_kind = isinstance(rows, (Mapping, np.ndarray)) or sparse.issparse(rows) or hasattr(rows, "iloc")
+        rows = rows if rows_of_a_kind and not one_image else [rows]
         data = self._dataset(rows)
         if len(data) != 1:
             raise DataError(f"{len(data)} rows came; give one row at a time")

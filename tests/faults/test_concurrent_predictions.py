@@ -131,6 +131,16 @@ def some_rows(X: Any, chosen: np.ndarray) -> Any:
     return X.iloc[chosen] if hasattr(X, "iloc") else X[chosen]
 
 
+def plain_data(answer: Any) -> Any:
+    """Explanations as plain data; questions and suggestions are that already."""
+    parts = answer if isinstance(answer, list) else [answer]
+    return [one.to_json() if hasattr(one, "to_json") else one for one in parts]
+
+
+def one_row(X: Any, row: int) -> Any:
+    return X.iloc[row] if hasattr(X, "iloc") else X[row]
+
+
 @pytest.fixture(scope="module", params=list(KINDS))
 def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
     """A saved model of one input kind, and rows for it."""
@@ -176,12 +186,16 @@ def test_explanations_and_other_layouts_in_twenty_threads_are_those_of_one(fitte
     def tasks(model: LaMPClassifier) -> list[Callable[[], Any]]:
         rows = model._dataset(X).rows
         few = model._dataset(some_rows(X, np.arange(3))).rows
-        made = model.model_
+        made, labels = model.model_, model.classes_.tolist()
+        known = [[{labels[(row + number) % 4]: row % 3 > 0} for row in range(N)] for number in range(THREADS)]
         return [
             *(lambda row=row: model.explain(X, rows=[row % N]) for row in range(THREADS)),  # type: ignore[misc]
             *(lambda size=size: made.for_prediction(shortlist=1 + size % 4).proba(rows) for size in range(THREADS)),  # type: ignore[misc]
             *(lambda: replace(made, precision="int8").proba(few) for _ in range(THREADS)),
             *(lambda: model.predict(X) for _ in range(THREADS)),
+            *(lambda given=given: model.predict_proba(X, known=given) for given in known),  # type: ignore[misc]
+            *(lambda row=row: model.suggest(one_row(X, row), known=known[row][0]) for row in range(THREADS)),  # type: ignore[misc]
+            *(lambda row=row: model.next_question(one_row(X, row), known=known[row][0]) for row in range(THREADS)),  # type: ignore[misc]
         ]
 
     filters = list(warnings.filters)
@@ -191,7 +205,7 @@ def test_explanations_and_other_layouts_in_twenty_threads_are_those_of_one(fitte
         if isinstance(a, np.ndarray):
             assert np.array_equal(a, b), number
         else:
-            assert [one.to_json() for one in a] == [one.to_json() for one in b], number
+            assert plain_data(a) == plain_data(b), number
     assert warnings.filters == filters
 
 

@@ -216,3 +216,14 @@ def test_completing_keeps_what_is_known(fitted, new_rows):
     full = fitted.complete(X, half)
     assert not np.isnan(full).any()
     np.testing.assert_array_equal(full[~np.isnan(half)], half[~np.isnan(half)])
+
+
+def test_one_picture_is_one_row() -> None:
+    draw = np.random.default_rng(0)
+    pictures = draw.integers(0, 255, (20, 8, 8, 3), dtype=np.uint8)
+    model = LaMPClassifier(preset="quick", input_kind="image", n_jobs=1)
+    model.fit(list(pictures), [["a", "b"], ["a"], ["c"], ["b", "c"]] * 5)
+    proba = model.predict_proba(list(pictures[:1]), known=[["a"]])[0]
+    found = {one["label"]: one["proba"] for one in model.suggest(pictures[0], known=["a"])}
+    assert found == {label: pytest.approx(proba[number]) for number, label in enumerate("abc") if label != "a"}
+    assert model.next_question(pictures[0], known=["a"]) in ("b", "c")

@@ -337,6 +337,8 @@ class _Unfilled(TorchFunctionMode):
         tensor = args[0] if args else kwargs.get("tensor")
         if getattr(func, "__module__", "") == "torch.nn.init" and tensor.is_meta:
             return tensor
+        if func in (torch.Tensor.normal_, torch.Tensor.uniform_) and tensor.is_meta:
+            return tensor
         if func is torch.Tensor.mul and isinstance(args[1], float) and tensor.is_meta:
             return tensor
         if func is torch.randn and kwargs.get("device") is None:
