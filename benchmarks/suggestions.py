@@ -2,6 +2,7 @@
 
     python benchmarks/suggestions.py emotions mediamill     # measure, then write docs/known-labels.md
     python benchmarks/suggestions.py                        # write the page again from the measurements
+    python benchmarks/suggestions.py --time delicious MODEL # only take the time again, of a model that was saved
     python benchmarks/suggestions.py --check                # fail where the page differs from the measurements
 
 A person sees ten labels and accepts a true one with a click, until the row has all of its labels. Where none of the
@@ -18,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, nothing_known
 from lampnet.inference.conditional import Conditional
+from lampnet.inference.predictor import FittedModel
 from pages.measured_section import MeasuredSection, with_missing
 
 #: data sets that the table is to have; the page names those that are not measured yet
@@ -60,19 +63,40 @@ def guided_clicks(Y_nL: np.ndarray, logits_nL: np.ndarray, conditional: Conditio
 def measure(name: str) -> dict[str, Any]:
     from lampnet.config import Config
     from lampnet.experiments.material import open_material
-    from lampnet.explain.input_parts import input_parts
-    from lampnet.inference.labelling import suggest
     from lampnet.pipeline.fit import fit
 
     material = open_material(name)
     model = fit(material.labelled, Config.preset("quick").updated({"training.threads": 1}))
+    test = tagged_rows(material.part("test"))
+    Y, logits = np.nan_to_num(test.indicator()), model.logits(test.rows, test.row_edges)
+    static, guided = static_clicks(Y, logits), guided_clicks(Y, logits, model.given_known())
+    difference = static - guided
+    return {
+        "rows": len(test),
+        "labels": Y.shape[1],
+        "least": float(Y.sum(axis=1).mean()),
+        "static": float(static.mean()),
+        "guided": float(guided.mean()),
+        "saved": float(difference.mean()),
+        "saved_error": float(difference.std(ddof=1) / np.sqrt(len(difference))),
+        "suggest_ms": suggest_ms(model, test),
+    }
+
+
+def tagged_rows(test: Dataset) -> Dataset:
+    """Rows with at least two labels, the same ones every time."""
+    enough = np.flatnonzero(np.nansum(test.indicator(), axis=1) >= 2)
+    return test.take(np.sort(np.random.default_rng(0).permutation(enough)[:MOST_ROWS]))
+
+
+def suggest_ms(model: FittedModel, test: Dataset) -> float:
+    """The median time of one call of `suggest` with three true labels known."""
+    from lampnet.explain.input_parts import input_parts
+    from lampnet.inference.labelling import suggest
+
     conditional, priors = model.given_known(), model.label_priors
     assert priors is not None
-    test = material.part("test")
-    enough = np.flatnonzero(np.nansum(test.indicator(), axis=1) >= 2)
-    test = test.take(np.sort(np.random.default_rng(0).permutation(enough)[:MOST_ROWS]))
-    Y, logits = np.nan_to_num(test.indicator()), model.logits(test.rows, test.row_edges)
-    static, guided = static_clicks(Y, logits), guided_clicks(Y, logits, conditional)
+    Y = np.nan_to_num(test.indicator())
     states = nothing_known(*Y.shape)
     for row in range(len(Y)):
         states[row, np.flatnonzero(Y[row])[:3]] = TRUE
@@ -84,17 +108,21 @@ def measure(name: str) -> dict[str, Any]:
         found = suggest(conditional, model.logits_of(model.views(encoded))[0], states[row], priors, SHOWN)
         input_parts(model, encoded, 0, np.array([each.label for each in found]))
         seconds.append(time.process_time() - began)
-    difference = static - guided
-    return {
-        "rows": len(test),
-        "labels": Y.shape[1],
-        "least": float(Y.sum(axis=1).mean()),
-        "static": float(static.mean()),
-        "guided": float(guided.mean()),
-        "saved": float(difference.mean()),
-        "saved_error": float(difference.std(ddof=1) / np.sqrt(len(difference))),
-        "suggest_ms": 1000 * float(np.median(seconds)),
-    }
+    return 1000 * float(np.median(seconds))
+
+
+def time_again(name: str, folder: str) -> None:
+    """Take the time of a saved model on this machine, on one thread."""
+    import torch
+
+    from lampnet.experiments.material import open_material
+    from lampnet.persistence.model_folder import load_model
+
+    torch.set_num_threads(1)
+    measured = SECTION.read()
+    measured[name]["suggest_ms"] = suggest_ms(load_model(folder), tagged_rows(open_material(name).part("test")))
+    SECTION.keep(measured)
+    SECTION.write()
 
 
 def table(measured: dict[str, Any]) -> str:
@@ -114,4 +142,7 @@ SECTION = MeasuredSection("suggestions", "known-labels.md", "suggestions", table
 
 
 if __name__ == "__main__":
-    SECTION.run(sys.argv[1:], measure)
+    if sys.argv[1:2] == ["--time"]:
+        time_again(*sys.argv[2:])
+    else:
+        SECTION.run(sys.argv[1:], measure)

@@ -32,6 +32,7 @@ class LeafSums:
 
     def __init__(self, values_NL: Any, sizes_N: np.ndarray) -> None:
         self.sizes_N, self._dense, self._sums = sizes_N, values_NL, None
+        self.rows_before = np.concatenate([[0], np.cumsum(sizes_N)])
         if sparse.issparse(values_NL):
             self._sums = sparse.csc_matrix(values_NL, dtype=np.float64)
             self._sums.sort_indices()
@@ -45,8 +46,9 @@ class LeafSums:
             whole = np.cumsum(self._dense[:, label].astype(np.float64) * self.sizes_N)
             return np.asarray(np.concatenate([[0.0], whole])[ends])
         column = slice(self._sums.indptr[label], self._sums.indptr[label + 1])
-        number = np.searchsorted(self._sums.indices[column], ends.astype(self._sums.indices.dtype))
-        return np.asarray(np.concatenate([[0.0], self._sums.data[column]])[number])
+        leaves, sums = self._sums.indices[column], self._sums.data[column]
+        number = np.searchsorted(leaves, ends.astype(leaves.dtype)) - 1
+        return np.where(number < 0, 0.0, sums[number]) if len(sums) else np.zeros(len(ends))
 
 
 @dataclass(frozen=True)
@@ -69,17 +71,17 @@ class SplitMeans:
     @classmethod
     def of(cls, trees: Trees, X: Any, leaves: LeafSums, labels_K: np.ndarray) -> SplitMeans:
         """Of the rows X (n, F) in trees with these leaves."""
-        paths, sizes_N = trees.paths(trees.leaves(X)), leaves.sizes_N
+        paths = trees.paths(trees.leaves(X))
         n, n_features, K = X.shape[0], X.shape[1], len(labels_K)
         pairs, pair_of_P = np.unique(paths.row * np.int64(n_features) + paths.feature, return_inverse=True)
         value_EK, roots_K = np.zeros((len(pairs), K)), np.zeros(K)
         # Ways share nodes, so the first and last leaves below nodes are few.
         below = np.concatenate([paths.lower, paths.upper, paths.roots], axis=1)
-        is_end = np.zeros(len(sizes_N) + 1, dtype=bool)
+        is_end = np.zeros(len(leaves.rows_before), dtype=bool)
         is_end[below] = True
         ends = np.flatnonzero(is_end)
         first, last = (np.cumsum(is_end) - 1)[below]
-        sizes = np.concatenate([[0], np.cumsum(sizes_N)])[ends]
+        sizes = leaves.rows_before[ends]
         rows_below, P = sizes[last] - sizes[first], len(pair_of_P)
         for k, label in enumerate(labels_K):
             sums = leaves.before(ends, label)
