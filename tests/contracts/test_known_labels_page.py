@@ -21,6 +21,8 @@ ROOT = Path(__file__).parents[2]
         "audits.py",
         "whole_sets.py",
         "suggestions.py",
+        "known_trials.py",
+        "audit_trials.py",
         "calibration.py",
         "promises.py",
         "serving.py",
