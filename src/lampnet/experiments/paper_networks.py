@@ -220,7 +220,7 @@ def train_all(
     missing_data: set[str] = set()
     for network in wanted:
         results = read_results(folder) if folder.is_dir() else []
-        if _is_done(network, folder, results) or network.dataset in missing_data:
+        if is_done(network, results) or network.dataset in missing_data:
             continue
         if network.weight is None:
             network = replace(network, weight=chosen_weight(results, network.dataset, network.form))
@@ -237,11 +237,14 @@ def train_all(
     return written
 
 
-def _is_done(network: Network, folder: Path, results: Sequence[Result]) -> bool:
-    if network.weight is not None:
-        return network.path(folder).exists()
+def is_done(network: Network, results: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether one of these results is of this training; of one without a lambda, whether any lambda was trained."""
     key = (network.dataset, network.system, network.seed)
-    return any((result["dataset"], result["system"], result["seed"]) == key for result in results)
+    return any(
+        (result["dataset"], result["system"], result["seed"]) == key
+        and (network.weight is None or result["lambda"] == network.weight)
+        for result in results
+    )
 
 
 def _train(

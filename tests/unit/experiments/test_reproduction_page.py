@@ -18,14 +18,14 @@ from pages.paper_tables import systems as published_systems
 from pages.reproduction import (
     Networks,
     answer,
-    epochs_section,
     finding,
+    given_graphs_section,
     reproduction_page,
-    topic_tree_section,
     write_page,
 )
 from pages.speed_section import speed_section
 from pages.summary import Summary
+from pages.training_costs import Costs, epochs_table, missing_table
 
 MakeResult = Callable[..., dict[str, Any]]
 
@@ -163,16 +163,54 @@ def test_the_topic_tree_beside_the_edgeless_graph() -> None:
          "example_f1_by_row": packed(rows + gain)}
         for form, gain in (("emb-el", 0.0), ("emb-pr", 0.2))
     ]  # fmt: skip
-    section = topic_tree_section({"settings": settings, "runs": runs})
+    section = given_graphs_section({"topics": {"settings": settings, "edges": 99, "runs": runs}})
+    assert "99 edges between 103 topics" in section
+    assert "STRING is read and tested as a label graph, but no training with it has been measured" in section
     assert "| Emb + LaMP_el | 0.400 | 0.400 | 0.400 | – | 7 |" in section
     assert re.search(r"\| Emb \+ LaMP_pr \| 0.600 \| 0.600 \| 0.600 \| \*\*\+20.0 \(", section)
 
 
 def test_what_an_epoch_costs_beside_the_epochs_that_were_needed(network: MakeResult) -> None:
     seconds = {"bibtex": {"emb-fc": {"128": 41.96, "512": 300.0}, "fmp-fc": {"128": 55.0}}}
-    section = epochs_section(Networks([network("bibtex", "emb-fc")]), {"seconds": seconds})
+    section = epochs_table(Costs(seconds, [network("bibtex", "emb-fc")]))
     assert "| Bibtex | Emb + LaMP_fc | 42.0 | 300.0 | 3 |" in section
     assert "| Bibtex | FMP + LaMP_fc | 55.0 | – | – |" in section
+
+
+def test_what_is_missing_and_its_hours(network: MakeResult) -> None:
+    seconds = {"bibtex": {"emb-fc": {"128": 1200.0, "512": 4800.0}, "fmp-fc": {"128": 3600.0, "512": 14_400.0}}}
+    finished = [network("bibtex", "emb-fc"), network("bibtex", "emb-pr", weight=0.1)]  # three epochs each
+    wanted = [
+        Network("bibtex", "emb-fc", weight=0.2),
+        Network("bibtex", "emb-fc", weight=0.3),
+        Network("bibtex", "emb-pr", seed=1),
+        Network("bibtex", "emb-pr"),
+        Network("bibtex", "emb-fc", width=256),
+        Network("scene", "emb-fc", weight=0.0),
+    ]
+    section = missing_table(Costs(seconds, finished), finished, wanted)
+    lines = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    assert lines == [
+        "| Bibtex | 128 |  | 1.0 h | 1.0 h |  |  |  | 2 | 2.0 h |",
+        "| Bibtex | 256 |  | 2.0 h |  |  |  |  | 1 | 2.0 h |",
+        "| Scene | 128 |  | – |  |  |  |  | 1 | – |",
+    ]
+    assert "Together that is 4.0 h of one core" in section
+    assert missing_table(Costs(seconds, finished), finished, wanted[:1]) == ""
+    page = reproduction_page(Networks(finished), Summary([]), {}, epochs={"seconds": seconds})
+    assert row_of(page, "FMP + LaMP_pr", "### Table 1")[4:7] == ["0.447", "(3.0 h)", "–"]
+
+
+def test_comparators_that_did_not_run_finish_or_converge_are_told_apart(result: MakeResult) -> None:
+    late = result("sider", "fastxml") | {"finished": False, "status": "did not finish in 60 seconds"}
+    stopped = result("bibtex", "spen", 0, 0.4) | {"status": "time budget", "time_budget_minutes": 10.0}
+    page = reproduction_page(Networks([]), Summary([late, stopped]), {})
+    assert row_of(page, "SPEN", "### Table 1")[4:10] == ["0.422", "", "0.400 (stopped)", "0.375", "", "not run"]
+    assert row_of(page, "RNN Seq2Seq", "### Table 1")[10:] == ["0.356", "", "not run"]
+    own = page.split("## The comparators")[1]
+    assert row_of(own, "FastXML")[4] == "did not finish in 60 seconds"
+    assert row_of(own, "SPEN, end to end")[2] == ".400 / .400 / .400 (stopped after 10 minutes)"
+    assert row_of(own, "GAML")[1:] == ["not run"] * 6
 
 
 def test_published_and_counted_statistics() -> None:
