@@ -170,6 +170,18 @@ def test_the_topic_tree_beside_the_edgeless_graph() -> None:
     assert re.search(r"\| Emb \+ LaMP_pr \| 0.600 \| 0.600 \| 0.600 \| \*\*\+20.0 \(", section)
 
 
+def test_the_averages_that_the_paper_states_beside_ours(result: MakeResult, network: MakeResult) -> None:
+    results = [network("bibtex", "emb-el", value=0.4), network("bibtex", "emb-fc", value=0.44)]
+    results += [
+        network("sider", form, seed, value) for form, value in (("emb-el", 0.2), ("emb-fc", 0.1)) for seed in (0, 1)
+    ]
+    mlp = [result("bibtex", "mlp", 0, 0.5), result("sider", "mlp", 0, 0.9)]  # SIDER: one split against two
+    page = reproduction_page(Networks(results), Summary(mlp), {}).split("## The paper's averages")[1]
+    assert row_of(page, "ebF1, LaMP_fc over LaMP_el")[1:] == ["+1.8%", "+3.3%", "-20.0% (2 pairs: Bibtex, SIDER)"]
+    assert row_of(page, "maF1, LaMP_fc over Emb + MLP")[3] == "-12.0% (1 pairs: Bibtex)"
+    assert row_of(page, "maF1, LaMP_pr over Emb + MLP")[1:] == ["+56.7%", "+53.8%", "–"]
+
+
 def test_what_an_epoch_costs_beside_the_epochs_that_were_needed(network: MakeResult) -> None:
     seconds = {"bibtex": {"emb-fc": {"128": 41.96, "512": 300.0}, "fmp-fc": {"128": 55.0}}}
     section = epochs_table(Costs(seconds, [network("bibtex", "emb-fc")]))
