@@ -498,6 +498,9 @@ def _runs(networks: Networks) -> str:
         networks.rows.items(), key=lambda item: (networks.datasets().index(item[0][0]), item[0][1:])
     ):
         epochs = [len(run["history"]) for run in runs.values()]
+        best = [
+            int(np.argmax([epoch["scores"]["example_f1"] for epoch in run["history"]])) + 1 for run in runs.values()
+        ]
         tried = {
             r["lambda"] for r in networks.all if (r["dataset"], r["system"]) == (dataset, f"{form}-d{width}-{start}")
         }
@@ -510,15 +513,27 @@ def _runs(networks: Networks) -> str:
                 str(len(runs)),
                 ", ".join(sorted({f"{run['lambda']:g}" for run in runs.values()})) + f" of {len(tried)}",
                 f"{statistics.fmean(epochs):.0f}",
+                ", ".join(map(str, best)),
                 *(_text(networks.score_at(dataset, form, m, width, start)) for m in F1),
             ]
         )
     if not rows:
         return ""
-    headings = ["data", "form", "d", "start", "seeds", "λ, of how many tried", "epochs", *(SCORES[m] for m in F1)]
+    headings = [
+        "data",
+        "form",
+        "d",
+        "start",
+        "seeds",
+        "λ, of how many tried",
+        "epochs",
+        "best epochs",
+        *(SCORES[m] for m in F1),
+    ]
     done = (
         f"{len(networks.all)} of {len(all_networks())} trainings are finished; `lampnet reproduce --paper` goes on "
-        "with the others, the cheapest first."
+        "with the others, the cheapest first. Where the best epoch by validation example-F1 is among the first, the "
+        "network kept little more than what all labels' priors say."
     )
     return f"## The runs\n\n{done}\n\n" + table(headings, rows)
 

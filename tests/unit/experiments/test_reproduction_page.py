@@ -150,8 +150,8 @@ def test_lambda_and_width_are_chosen_by_validation_not_by_test(network: MakeResu
     assert found is not None
     assert found.mean == 0.6
     page = reproduction_page(networks, Summary([]), {})
-    assert row_of(page, "Bibtex", "## The runs")[:7] == [
-        "Bibtex", "Emb + LaMP_fc", "128", "random", "1", "0.3 of 2", "3",
+    assert row_of(page, "Bibtex", "## The runs")[:8] == [
+        "Bibtex", "Emb + LaMP_fc", "128", "random", "1", "0.3 of 2", "3", "1",
     ]  # fmt: skip
 
 
