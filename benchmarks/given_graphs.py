@@ -39,7 +39,7 @@ FORMS = ("emb-el", "emb-fc", "emb-pr")
 SEED = 0
 #: Chance of each word of a topic's name, how many words of other names a document has, and the settings that differ.
 NAMED, OTHERS = 0.5, 6
-SETTINGS = {"model.width": 32, "training.learning_rate": 3e-3, "training.patience": 6}
+SETTINGS = {"model.width": 32, "training.learning_rate": 3e-3, "training.patience": 12}
 
 
 def made_documents(folder: Path, seed: int) -> Material:

@@ -27,7 +27,7 @@ from lampnet.experiments.systems import FORMS, SYSTEMS
 from pages import paper_tables
 from pages.curves import CURVES, write_curves
 from pages.results import PAPER_ORDER, dataset_title
-from pages.speed_section import read_speed, speed_section
+from pages.speed_section import operations_section, read_speed, speed_section
 from pages.summary import Cell, Summary, cell, table
 from pages.training_costs import Costs, epochs_table, in_hours, missing_table
 
@@ -187,12 +187,11 @@ def write_page(folder: Path, page: Path) -> None:
     drawn = write_curves(networks.all, page.parent)
     measured = {
         name: json.loads(file.read_text(encoding="utf-8"))
-        for name in ("given_graphs", "paper_epochs")
+        for name in ("given_graphs", "paper_epochs", "paper_operations")
         if (file := page.parent / "measurements" / f"{name}.json").is_file()
     }
     summary = Summary(read_results(folder))
-    graphs, epochs = measured.get("given_graphs"), measured.get("paper_epochs")
-    text = reproduction_page(networks, summary, counted, read_speed(folder), drawn, graphs, epochs)
+    text = reproduction_page(networks, summary, counted, read_speed(folder), drawn, measured)
     page.write_text(text, encoding="utf-8")
 
 
@@ -202,11 +201,14 @@ def reproduction_page(
     counted: Mapping[str, Any],
     speed: Mapping[str, Any] | None = None,
     drawn: Sequence[str] = (),
-    graphs: Mapping[str, Any] | None = None,
-    epochs: Mapping[str, Any] | None = None,
+    measured: Mapping[str, Any] | None = None,
 ) -> str:
-    """The page as Markdown."""
-    costs = Costs(epochs["seconds"] if epochs is not None else {}, networks.all)
+    """The page as Markdown.
+
+    measured  the files in docs/measurements that it shows, by name
+    """
+    measured = measured or {}
+    costs = Costs(measured.get("paper_epochs", {}).get("seconds", {}), networks.all)
     found = finding(networks, summary)
     short = f"**{found}** How that was measured, and every pair of networks: [below](#do-label-messages-help)."
     parts = [
@@ -222,11 +224,13 @@ def reproduction_page(
         _curves(drawn),
         _starts(networks),
         _absent(),
-        given_graphs_section(graphs or {}),
+        given_graphs_section(measured.get("given_graphs", {})),
         _data_section(counted),
     ]
     if speed is not None and all("operations" in own for own in speed["datasets"].values()):
         parts.append(speed_section(speed))
+        if "paper_operations" in measured:
+            parts.append(operations_section(measured["paper_operations"]))
     parts.append(_figures())
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 

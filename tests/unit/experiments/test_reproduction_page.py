@@ -23,7 +23,7 @@ from pages.reproduction import (
     reproduction_page,
     write_page,
 )
-from pages.speed_section import speed_section
+from pages.speed_section import operations_section, speed_section
 from pages.summary import Summary
 from pages.training_costs import Costs, epochs_table, missing_table
 
@@ -209,7 +209,7 @@ def test_what_is_missing_and_its_hours(network: MakeResult) -> None:
     ]
     assert "Together that is 4.0 h of one core" in section
     assert missing_table(Costs(seconds, finished), finished, wanted[:1]) == ""
-    page = reproduction_page(Networks(finished), Summary([]), {}, epochs={"seconds": seconds})
+    page = reproduction_page(Networks(finished), Summary([]), {}, measured={"paper_epochs": {"seconds": seconds}})
     assert row_of(page, "FMP + LaMP_pr", "### Table 1")[4:7] == ["0.447", "(3.0 h)", "–"]
 
 
@@ -271,3 +271,14 @@ def test_the_speed_table(tmp_path: Path) -> None:
     write_json(tmp_path / "results" / "speed.json", speed)
     write_page(tmp_path / "results", tmp_path / "reproduction.md")
     assert "## Speed" in (tmp_path / "reproduction.md").read_text()
+
+
+def test_the_operations_behind_the_published_speed() -> None:
+    own = {
+        "width": 512, "nodes": 70, "labels": 159, "labels_per_row": 2.44,
+        "operations": {"paper": 2.4e9, "seq2seq_training": 2e8, "seq2seq_testing": 3e8},
+        "dependent_steps": {"paper": 4, "seq2seq": 73},
+    }  # fmt: skip
+    section = operations_section({"beams": 5, "datasets": {"bibtex": own}})
+    assert "| Bibtex | 159 (2.4) | 70 | 2,400 | 200 | 300 | 12.0x / 2.1x | 8.0x / 2.1x | 4 / 73 |" in section
+    assert "8.0 to 12.0 times as many operations" in section
