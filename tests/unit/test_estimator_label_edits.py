@@ -28,7 +28,9 @@ def sets(Y: np.ndarray) -> list[list[str]]:
 
 
 def quick(**changes: Any) -> LaMPClassifier:
-    return LaMPClassifier(preset="quick", n_jobs=1, base_learners=["linear", "knn", "forest", "boosted"], **changes)
+    return LaMPClassifier(
+        preset="quick", n_jobs=1, base_learners=["linear", "knn", "forest", "boosted", "kernel"], **changes
+    )
 
 
 def networked(**changes: Any) -> LaMPClassifier:
@@ -49,7 +51,7 @@ def saved(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     X, Y = rows(80, 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("lampnet.base_learners.boosted.ROUNDS", 12)
-        patch.setattr("lampnet.pipeline.plan.ON_TRIAL", ())  # so few rows would leave boosted trees out
+        patch.setattr("lampnet.pipeline.plan.ON_TRIAL", ())  # so few rows would leave them out
         return request.param().fit(X, sets(Y)).save(tmp_path_factory.mktemp("model") / "m")
 
 

@@ -1,8 +1,9 @@
 """Whether a base learner earns its place in the stack: out-of-fold, beside the others.
 
 Linear model, neighbours and forest are quick and always stay; stacking weights say how much each counts. Boosted trees
-cost more than the others together, when they are fitted and with every prediction, so they stay only where the stack
-has a clearly lower log-loss with them.
+cost more than the others together, when they are fitted and with every prediction, and a kernel stores all rows, so
+they stay only where the stack has a clearly lower log-loss with them: first the trees beside all others, then the
+kernel.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from lampnet.data.splits import fold_numbers, parts_of
 from lampnet.data.weights import Weights, taken
 
 #: learners that have to earn their place beside others
-ON_TRIAL = ("boosted",)
+ON_TRIAL = ("boosted", "kernel")
 #: the log-loss must be lower by this share of it, and by more than a standard error over the rows
 LEAST_GAIN = 0.005
 TRIAL_FOLDS = 5

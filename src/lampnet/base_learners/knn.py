@@ -10,6 +10,7 @@ from scipy import sparse
 
 from lampnet.base_learners.feature_terms import FeatureTerms, Neighbours, through
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
+from lampnet.base_learners.stored_matrix import dense, matrix_arrays, matrix_from
 from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import fold_numbers
 from lampnet.data.weights import Weights, rows_of
@@ -68,7 +69,7 @@ class KNNLearner:
     def learn_more(
         self, X: Features, Y_nL: np.ndarray, seed: int, fold_n: np.ndarray, weights: Weights | None = None
     ) -> np.ndarray:
-        old, known, Y_old = self.X.shape[0], len(self.prior), _dense(self.Y)
+        old, known, Y_old = self.X.shape[0], len(self.prior), dense(self.Y)
         self.prior = mixed_priors(self.prior, old, Y_nL, rows_of(weights))
         # The rows before say nothing of labels that are new.
         Y_old = np.hstack([Y_old, np.tile(self.prior[known:], (old, 1))])
@@ -91,12 +92,12 @@ class KNNLearner:
     def add_silent_label(self, prior: float) -> None:
         """One more label, of which the stored rows say nothing."""
         self.prior = np.append(self.prior, np.float32(prior))
-        self._keep_labels(np.column_stack([_dense(self.Y), np.zeros(self.X.shape[0], np.float32)]))
+        self._keep_labels(np.column_stack([dense(self.Y), np.zeros(self.X.shape[0], np.float32)]))
 
     def regroup(self, groups: Sequence[Sequence[int]]) -> None:
         """Labels that are true where any of some labels before is."""
         self.prior = any_share(self.prior, groups)
-        Y = _dense(self.Y)
+        Y = dense(self.Y)
         self._keep_labels(np.column_stack([Y[:, list(group)].max(axis=1) for group in groups]))
 
     def _keep_labels(self, Y: np.ndarray) -> None:
@@ -160,7 +161,7 @@ class KNNLearner:
                 logits[block] = _bounded_logit(self.prior)
                 continue
             rows = X if X.shape[0] <= _BLOCK else X[block]
-            cosine = _dense(rows @ X_T).astype(np.float32, copy=False)
+            cosine = dense(rows @ X_T).astype(np.float32, copy=False)
             if folds is not None:
                 cosine[folds[0][block, None] == folds[1]] = -np.inf
             nearest = np.argpartition(-cosine, k - 1, axis=1)[:, :k]
@@ -169,7 +170,7 @@ class KNNLearner:
             if self.row_weight is not None:
                 weight *= self.row_weight[nearest]
             starts = np.arange(0, weight.size + 1, k)
-            votes = _dense(sparse.csr_matrix((weight.ravel(), nearest.ravel(), starts), shape=cosine.shape) @ self.Y)
+            votes = dense(sparse.csr_matrix((weight.ravel(), nearest.ravel(), starts), shape=cosine.shape) @ self.Y)
             # One vote for the prior keeps the logits finite.
             logits[block] = _bounded_logit((votes + self.prior) / (weight.sum(axis=1, keepdims=True) + 1.0))
         return logits
@@ -190,7 +191,7 @@ class KNNLearner:
             vote /= max(vote.max(), 1e-12)
             if self.row_weight is not None:
                 vote *= self.row_weight[nearest]
-            votes_JK = vote[:, None] * (_dense(self.Y[nearest][:, labels_K]) - prior) / (vote.sum() + 1.0)
+            votes_JK = vote[:, None] * (dense(self.Y[nearest][:, labels_K]) - prior) / (vote.sum() + 1.0)
             shares = votes_JK * through(_exact_logit, prior, prior + votes_JK.sum(axis=0))
             order = np.argsort(-cosine, kind="stable")
             index_nJ[row], cosine_nJ[row], shares_nJK[row] = nearest[order], cosine[order], shares[order]
@@ -202,7 +203,7 @@ class KNNLearner:
 
     def labels_of(self, index: int) -> np.ndarray:
         """The labels of a reference row, by number; an unknown label counts as its prior and is none of them."""
-        return np.flatnonzero(_dense(self.Y[index : index + 1])[0] == 1)
+        return np.flatnonzero(dense(self.Y[index : index + 1])[0] == 1)
 
     def name_of(self, index: int) -> str:
         """What explanations call a reference row."""
@@ -218,7 +219,7 @@ class KNNLearner:
         for block in np.unique(rows_n // _BLOCK):
             own = np.flatnonzero(rows_n // _BLOCK == block)
             first = block * _BLOCK
-            cosine = _dense(_unit_rows(X[first : first + _BLOCK]) @ self._transposed()).astype(np.float32, copy=False)
+            cosine = dense(_unit_rows(X[first : first + _BLOCK]) @ self._transposed()).astype(np.float32, copy=False)
             nearest_nJ[own] = np.argpartition(-cosine[rows_n[own] - first], k - 1, axis=1)[:, :k]
         return nearest_nJ
 
@@ -231,11 +232,11 @@ class KNNLearner:
     def arrays(self) -> dict[str, np.ndarray]:
         own = {} if self.row_weight is None else {"row_weight": self.row_weight}
         own |= {"prior": self.prior, "origins": self.origins_n2}
-        return own | _matrix_arrays("X", self.X) | _matrix_arrays("Y", self.Y)
+        return own | matrix_arrays("X", self.X) | matrix_arrays("Y", self.Y)
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         self.prior, self.row_weight = arrays["prior"], arrays.get("row_weight")
-        self.X, self.Y, self._X_T = _matrix_from("X", arrays), _matrix_from("Y", arrays), None
+        self.X, self.Y, self._X_T = matrix_from("X", arrays), matrix_from("Y", arrays), None
         # Models of an older lampnet have no numbers: their rows are counted as they are stored.
         self.origins_n2 = arrays.get("origins", numbered(np.arange(self.X.shape[0])))
 
@@ -260,33 +261,9 @@ def _exact_logit(p: np.ndarray) -> np.ndarray:
     return np.asarray(np.log(p / (1 - p)), dtype=np.float64)
 
 
-def _dense(X: Any) -> np.ndarray:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X)
-
-
 def _unit_rows(X: Features) -> Any:
     # Not sklearn.preprocessing.normalize: it takes over a second to import, and prediction needs no scikit-learn.
     if sparse.issparse(X):
         return unit_rows(X.tocsr())
     X = np.asarray(X, dtype=np.float32)
     return X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
-
-
-def _matrix_arrays(name: str, X: Any) -> dict[str, np.ndarray]:
-    if not sparse.issparse(X):
-        return {name: X}
-    return {
-        f"{name}.data": X.data.astype(np.float32),
-        f"{name}.indices": X.indices.astype(np.int32),
-        f"{name}.indptr": X.indptr.astype(np.int64),
-        f"{name}.shape": np.array(X.shape, dtype=np.int64),
-    }
-
-
-def _matrix_from(name: str, arrays: dict[str, np.ndarray]) -> Any:
-    if name in arrays:
-        return arrays[name]
-    parts = tuple(arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
-    matrix = sparse.csr_matrix(parts, shape=tuple(int(s) for s in arrays[f"{name}.shape"]))
-    matrix.check_format(full_check=True)
-    return matrix

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.kernel import KernelLearner
 from lampnet.base_learners.knn import ORIGINS, KNNLearner
 from lampnet.base_learners.label_names import LabelNameLearner
 from lampnet.base_learners.linear import LinearLearner
@@ -71,6 +72,8 @@ def _check(learner: BaseLearner, n_labels: int) -> None:
         _check_forest(learner, n_labels)
     elif isinstance(learner, BoostedLearner):
         _check_boosted(learner, n_labels)
+    elif isinstance(learner, KernelLearner):
+        _check_kernel(learner, n_labels)
 
 
 def _check_origins(origins_n2: np.ndarray, n: int) -> None:
@@ -105,6 +108,14 @@ def _check_boosted(boosted: BoostedLearner, n_labels: int) -> None:
     sizes = boosted.leaf_sizes
     _require(len(sizes) == boosted.trees.n_leaves and (sizes > 0).all(), "boosted: not every leaf has rows")
     _require(boosted.columns.min(initial=0) >= 0, "boosted: a column that does not exist")
+
+
+def _check_kernel(kernel: KernelLearner, n_labels: int) -> None:
+    _require_floats("kernel.X", kernel.X, (None, None))
+    _require_floats("kernel.dual", kernel.dual_NL, (kernel.X.shape[0], n_labels))
+    _require_floats("kernel.prior", kernel.prior, (n_labels,))
+    _require(bool(((kernel.prior > 0) & (kernel.prior < 1)).all()), "kernel.prior must be between 0 and 1")
+    _require(kernel.scale > 0 and kernel.ridge > 0, "kernel.settings must be positive")
 
 
 def _require_floats(name: str, array: Any, shape: tuple[int | None, ...]) -> None:

@@ -17,6 +17,7 @@ from scipy.special import logit
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.kernel import KernelLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.label_names import LabelNameLearner
 from lampnet.base_learners.linear import LinearLearner
@@ -48,6 +49,7 @@ LEARNERS: dict[str, Callable[[], BaseLearner]] = {
     "knn": KNNLearner,
     "forest": ForestLearner,
     "boosted": BoostedLearner,
+    "kernel": KernelLearner,
     "pretrained_linear": LinearLearner,
     "pretrained_knn": KNNLearner,
     "label_names": LabelNameLearner,

@@ -3,7 +3,8 @@
 linear  learns from all rows (`streamed_linear`): a row's out-of-fold logits are those of a model without its fold
 knn     searches inverted lists: of a sample of all rows, each is stored under its heaviest features; held-out rows
         choose how many rows. A stored row is not its own neighbour.
-forest  is grown on a sample, boosted trees too; its rows get out-of-fold logits, all others were never seen
+forest  is grown on a sample, boosted trees too, and a kernel stores one; these rows get out-of-fold logits, all
+        others were never seen
 
 What stacks them is fitted on out-of-fold logits of evenly spread rows.
 """
@@ -18,6 +19,7 @@ from scipy import sparse
 
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.kernel import KernelLearner
 from lampnet.base_learners.knn import FEW_ROWS, KNNLearner
 from lampnet.base_learners.linear import LinearLearner, average_precision, bounded
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, part_of
@@ -36,7 +38,7 @@ STORED_FEATURES = 64
 #: fewer stored rows are kept where they cost no more average precision than this on held-out rows
 NEARLY_AS_GOOD = 0.002
 HELD_OUT_ROWS = 1_000
-#: rows that trees are grown on
+#: rows that trees are grown on, and of which a kernel stores some
 TREE_ROWS = 50_000
 #: (row, label) entries that the stack's scale and weights are fitted on
 STACK_ENTRIES = 5 * CHOICE_ENTRIES
@@ -67,8 +69,8 @@ def fit_streamed_stack(stack: Stack, rows: RowStream, seed: int, context: FitCon
         elif isinstance(learner, KNNLearner):
             out_of_fold.append(_knn(learner, rows, seed, own))
         else:
-            assert isinstance(learner, (ForestLearner, BoostedLearner))
-            out_of_fold.append(_trees(stack.names[number], learner, rows, seed, own))
+            assert isinstance(learner, (ForestLearner, BoostedLearner, KernelLearner))
+            out_of_fold.append(_of_sample(stack.names[number], learner, rows, seed, own))
     n, n_labels = rows.labels.shape
     some = np.unique(np.linspace(0, n - 1, min(n, max(200, STACK_ENTRIES // n_labels))).astype(np.int64))
     X, Y = rows.take(some)
@@ -143,13 +145,17 @@ def _described(scores: dict[int, float]) -> str:
     return ", ".join(f"{most:,}: average precision {score:.3f}" for most, score in scores.items())
 
 
-def _trees(
-    name: str, learner: ForestLearner | BoostedLearner, rows: RowStream, seed: int, context: FitContext
+def _of_sample(
+    name: str,
+    learner: ForestLearner | BoostedLearner | KernelLearner,
+    rows: RowStream,
+    seed: int,
+    context: FitContext,
 ) -> OutOfFold:
     n = len(rows)
     chosen = np.sort(np.random.default_rng(seed).permutation(n)[:TREE_ROWS])
     if len(chosen) < n:
-        context.log(f"{name}: grown on {len(chosen):,} of {n:,} rows")
+        context.log(f"{name}: fitted on {len(chosen):,} of {n:,} rows")
     X_chosen, Y_chosen = rows.take(chosen)
     own = learner.fit(X_chosen, Y_chosen, seed, rows.fold_n[chosen] if rows.blocked else None, context)
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lampnet.config import InputConfig
-from lampnet.encoders.pretrained_folder import in_named_folder
+from lampnet.encoders.pretrained_folder import STATIC, folder_of, in_named_folder, static_files
 from lampnet.errors import DataError, did_you_mean
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _PRETRAINED = {
     "pooled": ("pooled", "PooledEncoder"),
     "tokens": ("token_states", "TokenStateEncoder"),
 }
+_STATIC = ("static_vectors", "StaticEncoder")
 
 
 def make_encoder(kind: str, config: InputConfig) -> Encoder:
@@ -66,5 +67,9 @@ def _class(kind: str, config: InputConfig) -> type[Encoder]:
     module, name = _HOME[kind]
     if kind == "text" and config.pretrained:
         module, name = _PRETRAINED[config.pretrained_use]
+        if config.pretrained_use != "nodes" and (
+            config.pretrained == STATIC or static_files(folder_of(config.pretrained)) is not None
+        ):
+            module, name = _STATIC
     found: type[Encoder] = getattr(import_module(f"{__name__}.{module}"), name)
     return found

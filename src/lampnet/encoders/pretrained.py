@@ -182,9 +182,8 @@ class PretrainedEncoder(Encoder):
         return self._open()([text], truncation=True, max_length=self._longest()).encodings[0]
 
     def state(self) -> dict[str, Any]:
-        vocabulary = len(self._open())
         digest = {"encoder_sha256": self._digest()}
-        return {**self.words.state(), "vocabulary": vocabulary, "hidden": self._hidden(), **digest}
+        return {**self.words.state(), "vocabulary": self._vocabulary(), "hidden": self._hidden(), **digest}
 
     def _digest(self) -> str:
         """Of what a token's state depends on: tokenizer, settings and, where they are not fine-tuned, the weights."""
@@ -213,7 +212,7 @@ class PretrainedEncoder(Encoder):
         encoder = cls(config)
         encoder.words = TextEncoder.restore(config, state, arrays)
         wanted = (saved_count(state, "hidden", 1), saved_count(state, "vocabulary", 1))
-        found = (len(encoder._open()), encoder._hidden())[::-1]
+        found = (encoder._hidden(), encoder._vocabulary())
         if wanted != found:
             raise DataError(
                 f"{encoder.folder}: the text encoder there has width {found[0]} and {found[1]} tokens, but the "
@@ -258,7 +257,11 @@ class PretrainedEncoder(Encoder):
             self._tokenizer = tokenizer
         return self._tokenizer
 
+    def _vocabulary(self) -> int:
+        return len(self._open())
+
     def _hidden(self) -> int:
+        self._open()
         return int(self._settings.hidden_size)
 
     def _longest(self) -> int:

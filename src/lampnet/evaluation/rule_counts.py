@@ -265,8 +265,11 @@ def count_first(truth: Truth, order: np.ndarray, sizes: np.ndarray) -> Counts:
     return truth.counted(row_hits, row_given, hits, given)
 
 
-def count_label_thresholds(truth: Truth, values: np.ndarray) -> Counts:
-    """Counts of C rules with one threshold per label, float (C, K, L): those of fold k apply to its rows."""
+def count_label_thresholds(truth: Truth, values: np.ndarray) -> tuple[Counts, Counts]:
+    """Counts of C rules with one threshold per label, float (C, K, L): those of fold k apply to its rows.
+
+    The second are of the same rules with the most probable label where none reaches its threshold.
+    """
     lowest, highest = values.min(axis=0), values.max(axis=0)  # (K, L)
     shape = (len(values), truth.folds * truth.n_labels)
     hits, given = (np.zeros(shape, dtype=truth.dtype) for _ in range(2))
@@ -293,4 +296,16 @@ def count_label_thresholds(truth: Truth, values: np.ndarray) -> Counts:
             hits[c] += np.bincount(key[some], truth.row_weight(row[some]), shape[1])
             row_hits[c] += np.bincount(row[some], truth.label_weight(label[some]), truth.n)
     of_labels = (len(values), truth.folds, truth.n_labels)
-    return truth.counted(row_hits, row_given, hits.reshape(of_labels), given.reshape(of_labels))
+    plain = truth.counted(row_hits, row_given, hits.reshape(of_labels).copy(), given.reshape(of_labels).copy())
+    first_label = truth.proba.argmax(axis=1)
+    rows = np.arange(truth.n)
+    known, true = truth.is_known(rows, first_label), truth.true[rows, first_label]
+    key, own = truth.fold_of_row * truth.n_labels + first_label, truth.label_weight(first_label)
+    for c, thresholds in enumerate(values):
+        missed = np.concatenate(
+            [(truth.proba[block] < thresholds[truth.fold_of_row[block]]).all(axis=1) for block in truth.blocks()]
+        )
+        for counts, row_counts, some in ((given, row_given, missed & known), (hits, row_hits, missed & true)):
+            counts[c] += np.bincount(key[some], truth.row_weight(some), shape[1]).astype(truth.dtype)
+            row_counts[c] += some if own is None else some * own
+    return plain, truth.counted(row_hits, row_given, hits.reshape(of_labels), given.reshape(of_labels))

@@ -74,29 +74,29 @@ class Threshold(_Stored):
 
     def apply(self, proba: np.ndarray) -> np.ndarray:
         proba = _probabilities(proba)
-        chosen: np.ndarray = proba >= self.value
-        if self.min_labels:
-            few = np.flatnonzero(chosen.sum(axis=1) < self.min_labels)
-            chosen[few] |= TopK(self.min_labels).apply(proba[few])
-        return chosen
+        return _with_most_probable(proba >= self.value, proba, self.min_labels)
 
     def describe(self) -> str:
-        least = f", at least {self.min_labels}" if self.min_labels else ""
-        return f"threshold {self.value:g}{least}"
+        return f"threshold {self.value:g}{_at_least(self.min_labels)}"
 
 
 @dataclass(frozen=True)
 class PerLabelThreshold(_Stored):
-    """Labels whose probability is at least their own threshold; `values` has L numbers."""
+    """Labels whose probability is at least their own threshold; at least the `min_labels` most probable ones.
+
+    values  L numbers
+    """
 
     kind: ClassVar[str] = "per_label_threshold"
     values: tuple[float, ...]
+    min_labels: int = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.values, tuple) or not self.values:
             raise ConfigError("values must be a tuple with one threshold per label")
         for value in self.values:
             _check_number("values", value, 0.0, 1.0)
+        _check_whole("min_labels", self.min_labels, 0)
 
     def apply(self, proba: np.ndarray) -> np.ndarray:
         proba = _probabilities(proba)
@@ -105,10 +105,10 @@ class PerLabelThreshold(_Stored):
                 f"the probabilities are of {proba.shape[1]} labels, but the rule has {len(self.values)} thresholds; "
                 "use the rule of the same model"
             )
-        return np.asarray(proba >= np.asarray(self.values, dtype=proba.dtype))
+        return _with_most_probable(proba >= np.asarray(self.values, dtype=proba.dtype), proba, self.min_labels)
 
     def describe(self) -> str:
-        return f"per-label thresholds (median {np.median(self.values):.2f})"
+        return f"per-label thresholds (median {np.median(self.values):.2f}){_at_least(self.min_labels)}"
 
 
 @dataclass(frozen=True)
@@ -301,6 +301,18 @@ def rule_from_json(data: Any, n_labels: int | None = None) -> Rule:
             f"decision rule {name!r} has {len(rule.values)} thresholds, but the model has {n_labels} labels"
         )
     return rule
+
+
+def _with_most_probable(chosen: np.ndarray, proba: np.ndarray, min_labels: int) -> np.ndarray:
+    """The label sets; those with fewer labels get the most probable ones, too."""
+    if min_labels:
+        few = np.flatnonzero(chosen.sum(axis=1) < min_labels)
+        chosen[few] |= TopK(min_labels).apply(proba[few])
+    return chosen
+
+
+def _at_least(min_labels: int) -> str:
+    return f", at least {min_labels}" if min_labels else ""
 
 
 def _probabilities(proba: Any) -> np.ndarray:

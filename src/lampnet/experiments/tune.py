@@ -47,7 +47,7 @@ _BASE_LEARNERS = (
     "linear,knn",
     "linear,forest",
     "linear,knn,forest",
-    "linear,knn,forest,boosted",
+    "linear,knn,forest,boosted,kernel",
 )
 
 

@@ -37,8 +37,8 @@ class Term:
 class Contribution:
     """What one source adds to a logit.
 
-    source   "start", a base learner ("linear", "knn", "forest", "boosted"), "messages from the input, step 1",
-             "messages from labels, step 1", ..., "calibration", "label hierarchy",
+    source   "start", a base learner ("linear", "knn", "forest", "boosted", "kernel"), "messages from the input, step
+             1", "messages from labels, step 1", ..., "calibration", "label hierarchy",
              "known labels: ..."
     value    all of it
     terms    its largest terms, by falling size; none for sources that are not divided

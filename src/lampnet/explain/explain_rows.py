@@ -210,6 +210,6 @@ def _thresholds(rule: Rule, proba: np.ndarray, chosen: np.ndarray) -> np.ndarray
     if isinstance(rule, Threshold):  # a row that must have a label may have taken one below the threshold
         return np.full(len(proba), min(rule.value, lowest), dtype=np.float32)
     if isinstance(rule, PerLabelThreshold):
-        return np.asarray(rule.values, dtype=np.float32)
+        return np.minimum(rule.values, np.where(chosen, proba, 1.0)).astype(np.float32)
     # Rules about the whole set: the row's threshold is its least probable predicted label.
     return np.full(len(proba), lowest, dtype=np.float32)

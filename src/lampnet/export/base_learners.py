@@ -10,10 +10,12 @@ from scipy import sparse
 from lampnet.base_learners.boosted import MAX_ABS_LOGIT as BOOSTED_MAX_ABS_LOGIT
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.kernel import ROUNDED, STEEPNESS, KernelLearner
 from lampnet.base_learners.knn import NEIGHBOURS, SIMILARITY_POWER, KNNLearner
 from lampnet.base_learners.linear import MAX_ABS_LOGIT, LinearLearner
 from lampnet.base_learners.protocol import BaseLearner
 from lampnet.base_learners.stack import Stack
+from lampnet.base_learners.stored_matrix import dense
 from lampnet.base_learners.trees import Trees
 from lampnet.errors import ConfigError
 from lampnet.export.graph import ML, Graph, Value
@@ -48,6 +50,8 @@ def _learner(graph: Graph, learner: BaseLearner, X: Value) -> Value:
         return _forest(graph, learner, X)
     if isinstance(learner, BoostedLearner):
         return _boosted(graph, learner, X)
+    if isinstance(learner, KernelLearner):
+        return _kernel(graph, learner, X)
     raise ConfigError(f"the base learner {type(learner).__name__} cannot be exported; train without it")
 
 
@@ -64,7 +68,7 @@ def _nearest_rows(graph: Graph, learner: KNNLearner, X: Value) -> Value:
     if learner.row_weight is not None:
         weight = weight * graph.value(learner.row_weight[order]).taken(places, axis=0)
     spread_Bn = graph.scattered(cosine_Bn * 0.0, places, weight)
-    votes_BL = spread_Bn @ _dense(learner.Y)[order]
+    votes_BL = spread_Bn @ dense(learner.Y)[order]
     return _bounded_logit(graph, (votes_BL + learner.prior) / (weight.summed(1) + 1.0))
 
 
@@ -111,6 +115,19 @@ def _boosted(graph: Graph, boosted: BoostedLearner, X: Value) -> Value:
     return graph.op("Clip", total_BL + boosted.start_L, -BOOSTED_MAX_ABS_LOGIT, BOOSTED_MAX_ABS_LOGIT)
 
 
+def _kernel(graph: Graph, kernel: KernelLearner, X: Value) -> Value:
+    """In double precision: the distance of like rows is a small difference of large numbers."""
+    stored_NF, dual_NL = dense(kernel.X).astype(np.float64), kernel.dual_NL.astype(np.float64)
+    X = X.cast(np.float64)
+    product_Bn = X @ np.ascontiguousarray(-2 * stored_NF.T)
+    square_Bn = (X * X).summed(1) + (stored_NF**2).sum(axis=1) + product_Bn
+    root_Bn = graph.op(
+        "Sqrt", graph.op("Max", square_Bn, np.float64(0)) / np.float64(kernel.scale**2) + np.float64(ROUNDED**2)
+    )
+    score_BL = (graph.op("Exp", -root_Bn) + np.float64(1)) @ (STEEPNESS * dual_NL)
+    return graph.op("Asinh", score_BL.cast(np.float32))
+
+
 def _tree_tables(trees: Trees, leaf_values: Any) -> dict[str, Any]:
     """The trees as ai.onnx.ml wants them; a leaf's targets are its values (leaves, L), dense or sparse."""
     tree = np.repeat(np.arange(len(trees)), trees.nodes)
@@ -148,7 +165,3 @@ def unit_rows(graph: Graph, X: Value) -> Value:
 def _bounded_logit(graph: Graph, share: Value) -> Value:
     p = graph.op("Clip", share, MARGIN, 1 - MARGIN)
     return graph.op("Log", p / (graph.value(1.0) - p))
-
-
-def _dense(X: Any) -> np.ndarray:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X)

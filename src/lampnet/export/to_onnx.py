@@ -64,7 +64,7 @@ class OnnxModel:
         if self.graph.constant_bytes() > MOST_BYTES:
             raise ConfigError(
                 f"this model takes {self.graph.constant_bytes() / 1e9:.1f} GB as ONNX, more than one file can hold; "
-                "train with fewer rows or without the base learners knn, forest and boosted"
+                "train with fewer rows or without the base learners knn, forest, boosted and kernel"
             )
         from onnx import helper
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lampnet.encoders.pretrained_folder import AUTO
+from lampnet.encoders.pretrained_folder import PACKAGES
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.predictor import FittedModel
 
@@ -144,7 +144,7 @@ def _pretrained_line(model: FittedModel) -> list[str]:
     digest = model.encoder.state().get("encoder_sha256") if named else None
     if digest is None:
         return []
-    name = "of an installed package" if named == AUTO else f"`{_plain(Path(named).name)}`"
+    name = "of an installed package" if named in PACKAGES else f"`{_plain(Path(named).name)}`"
     return [f"- reads the pretrained text encoder {name}, SHA-256 `{digest}`; no other is accepted"]
 
 

@@ -9,6 +9,7 @@ linear              starts from its weights and is pulled towards them; how far 
 neighbours          its stored rows stay, the new ones join them
 forest              its trees stay, trees that are grown on the new rows join them
 boosted trees       stay, and new trees correct what they say of the new rows; how many is chosen on these, out-of-fold
+kernel              its stored rows stay, the new ones correct what they say, where that helps on these, out-of-fold
 stacking weights    those it had or those fitted on the new rows, whichever have the lower log-loss there
 network             its weights and label vectors are where training on the new rows starts
 calibration, rules  chosen on the new rows, unless they are few

@@ -16,6 +16,7 @@ from scipy.special import expit, logit
 from lampnet.base_learners.added_label import fit_added_label
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.kernel import KernelLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.label_dependence import LabelDependence
 from lampnet.base_learners.label_names import LabelNameLearner, words_of
@@ -38,7 +39,7 @@ from lampnet.inference.shown_labels import ShownLabels, any_of
 #: learners whose weights a new label gets, in the order of the features that they read
 LINEAR = ("linear", "pretrained_linear")
 #: learners whose labels can be added and regrouped
-_EDITABLE = (LinearLearner, KNNLearner, LabelNameLearner, ForestLearner, BoostedLearner)
+_EDITABLE = (LinearLearner, KNNLearner, LabelNameLearner, ForestLearner, BoostedLearner, KernelLearner)
 #: for each label, the labels before that it is made of; none for a label that is added
 Sources = Sequence[tuple[int, ...]]
 
@@ -218,9 +219,8 @@ def _decisions(decisions: Decisions, sources: Sources, priors: np.ndarray) -> De
 def _thresholds(rule: PerLabelThreshold, sources: Sources) -> PerLabelThreshold:
     """Merged labels have the mean of their thresholds, an added one the median of all."""
     values = np.asarray(rule.values)
-    return PerLabelThreshold(
-        tuple(float(values[list(parts)].mean()) if parts else float(np.median(values)) for parts in sources)
-    )
+    edited = (float(values[list(parts)].mean()) if parts else float(np.median(values)) for parts in sources)
+    return replace(rule, values=tuple(edited))
 
 
 def _whole_set(rule: WholeSet, sources: Sources, priors: np.ndarray) -> WholeSet:

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from lampnet.base_learners import boosted, linear
+from lampnet.base_learners import boosted, kernel, linear
 from lampnet.base_learners.boosted import BoostedLearner
 from lampnet.base_learners.forest import ForestLearner
+from lampnet.base_learners.kernel import KernelLearner
 from lampnet.base_learners.knn import KNNLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.newton import Loss, Matrix, Stopping, fit_linear
@@ -19,7 +20,7 @@ from lampnet.base_learners.restore import restore_stack
 from lampnet.base_learners.stack import Stack
 
 CONVERGED = Stopping(60, 60, 1e-5)
-LEARNERS: list[Callable[[], BaseLearner]] = [LinearLearner, KNNLearner, ForestLearner, BoostedLearner]
+LEARNERS: list[Callable[[], BaseLearner]] = [LinearLearner, KNNLearner, ForestLearner, BoostedLearner, KernelLearner]
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +60,7 @@ def test_out_of_fold_logits_of_new_rows_do_not_know_their_labels(
     # The choice among several is made on all new rows.
     monkeypatch.setattr(linear, "MOVES", (0.1,))
     monkeypatch.setattr(boosted, "_best_rounds", lambda boosts: 20)
+    monkeypatch.setattr(kernel, "_helps", lambda correction, left: True)
     X, Y = rows(300, 0)
     new, labels = rows(60, 1)
     fold_n = np.arange(60) % 4
@@ -112,14 +114,14 @@ def test_a_new_label_is_learned_from_the_new_rows(make: Callable[[], BaseLearner
 
 
 def test_what_was_learned_can_be_stored_and_weights_of_the_stack_stay() -> None:
-    names = ["linear", "knn", "forest", "boosted"]
+    names = ["linear", "knn", "forest", "boosted", "kernel"]
     X, Y = rows(150, 0, 2)
     new, labels = rows(80, 1, 3)
     stack = Stack(names)
     stack.fit(X, Y, 0)
     centre, spread = stack.centre, stack.spread
     logits = stack.learn_more(new, labels, 0, np.arange(80) % 5)
-    assert logits.shape == (80, 3, 4)
+    assert logits.shape == (80, 3, 5)
     assert np.array_equal(stack.centre[:2], centre)
     assert np.array_equal(stack.spread, spread)
     again = restore_stack(names, stack.arrays(), 3)

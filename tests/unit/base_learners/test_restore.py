@@ -14,7 +14,7 @@ from lampnet.base_learners.restore import restore_stack
 from lampnet.base_learners.stack import Stack
 from lampnet.errors import ModelFolderError
 
-NAMES = ("linear", "knn", "forest", "boosted")
+NAMES = ("linear", "knn", "forest", "boosted", "kernel")
 Arrays = dict[str, np.ndarray]
 
 
@@ -154,6 +154,22 @@ def boosted_column(arrays: Arrays) -> None:
     arrays["boosted.columns"][0] = -1
 
 
+def kernel_row_missing(arrays: Arrays) -> None:
+    arrays["kernel.X"] = arrays["kernel.X"][1:]
+
+
+def kernel_certain_prior(arrays: Arrays) -> None:
+    arrays["kernel.prior"][0] = 1.0
+
+
+def kernel_no_scale(arrays: Arrays) -> None:
+    arrays["kernel.settings"][0] = 0.0
+
+
+def kernel_more_settings(arrays: Arrays) -> None:
+    arrays["kernel.settings"] = np.ones(3)
+
+
 DAMAGES: dict[Callable[[Arrays], None], str] = {
     other_shape: "a tree ends before or after its last node",
     other_nodes: "nodes of the trees do not add up|a tree ends before or after its last node",
@@ -180,6 +196,10 @@ DAMAGES: dict[Callable[[Arrays], None], str] = {
     boosted_start: "boosted.start has shape",
     boosted_empty_leaf: "boosted: not every leaf has rows",
     boosted_column: "boosted: a column that does not exist",
+    kernel_row_missing: "kernel.dual has shape",
+    kernel_certain_prior: "kernel.prior must be between 0 and 1",
+    kernel_no_scale: "kernel.settings must be positive",
+    kernel_more_settings: "too many values",
 }
 
 

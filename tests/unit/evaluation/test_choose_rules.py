@@ -86,9 +86,12 @@ def test_counts_agree_with_the_metrics(unknown: float) -> None:
         ([Threshold(value) for value in thresholds.tolist()], by_threshold.plain),
         ([Threshold(value, min_labels=1) for value in thresholds.tolist()], by_threshold.at_least_one),
         ([TopK(2), ExpectedF1()], rule_counts.count_first(truth, order, sizes)),
-        (
-            [PerLabelThreshold(tuple(values[0].tolist())) for values in own],
-            rule_counts.count_label_thresholds(truth, np.repeat(own, 5, axis=1)),
+        *(
+            (
+                [PerLabelThreshold(tuple(values[0].tolist()), min_labels=least) for values in own],
+                rule_counts.count_label_thresholds(truth, np.repeat(own, 5, axis=1))[least],
+            )
+            for least in (0, 1)
         ),
     ]
     kept = fold_of_row != 2
@@ -157,11 +160,17 @@ def slow_choice(y: np.ndarray, proba: np.ndarray, seed: int) -> dict[str, Rule]:
                     sets = np.zeros(y.shape, dtype=bool)
                     for own, rest, value in zip(parts, rests, overall[:-1], strict=True):
                         sets[own] = proba[own] >= label_values(weight, prior, rest, value)
-                    found.append((round(METRICS[metric](y, sets), rule_counts.DECIMALS), weight, prior))
-            held_out, weight, prior = max(found, key=lambda entry: entry[0])
+                    filled = sets.copy()
+                    for row in np.flatnonzero(~sets.any(axis=1)):
+                        filled[row, proba[row].argmax()] = True
+                    scores = [round(METRICS[metric](y, one), rule_counts.DECIMALS) for one in (sets, filled)]
+                    found.append((*scores, weight, prior))
+            plain, filled_best = (max(found, key=lambda entry: entry[least]) for least in (0, 1))
+            least = int(filled_best[1] > plain[0] + choose_rules._MARGIN_ROWS / n)
+            held_out, weight, prior = ((plain, filled_best)[least][i] for i in (least, 2, 3))
             if held_out > best_score + choose_rules._MARGIN_ROWS / n:
                 values = label_values(weight, prior, everything, overall[-1])
-                chosen[metric] = PerLabelThreshold(tuple(round(float(value), 6) for value in values))
+                chosen[metric] = PerLabelThreshold(tuple(round(float(value), 6) for value in values), least)
     return chosen
 
 
@@ -175,6 +184,7 @@ def test_the_choice_is_that_of_plain_loops(n: int, n_labels: int, unknown: float
     fast, slow = choose_best(y, proba, seed=1), slow_choice(y, proba, seed=1)
     for metric in METRICS:
         if isinstance(slow[metric], PerLabelThreshold):
+            assert fast[metric].to_json()["min_labels"] == slow[metric].min_labels
             np.testing.assert_allclose(fast[metric].to_json()["values"], slow[metric].to_json()["values"], atol=2e-6)
         else:
             assert fast[metric] == slow[metric]

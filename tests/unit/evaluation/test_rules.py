@@ -113,6 +113,7 @@ RULES = [
     Threshold(0.25),
     Threshold(0.0, min_labels=2),
     PerLabelThreshold((0.1, 0.9)),
+    PerLabelThreshold((0.1, 0.9), min_labels=1),
     TopK(3),
     ExpectedF1(1.5),
     ExactExpectedF1(0.5),

@@ -75,9 +75,12 @@ def test_counts_of_whole_families_are_the_weighted_metrics(unknown: float) -> No
         ([Threshold(value) for value in values], by_threshold.plain),
         ([Threshold(value, min_labels=1) for value in values], by_threshold.at_least_one),
         ([TopK(k) for k in (1, 3)], count_first(truth, order, np.repeat([[1], [3]], len(y), axis=1))),
-        (
-            [PerLabelThreshold(tuple(value[0])) for value in own],
-            count_label_thresholds(truth, np.repeat(own, 4, axis=1)),
+        *(
+            (
+                [PerLabelThreshold(tuple(value[0]), min_labels=least) for value in own],
+                count_label_thresholds(truth, np.repeat(own, 4, axis=1))[least],
+            )
+            for least in (0, 1)
         ),
     ]
     for rules, counts in families:

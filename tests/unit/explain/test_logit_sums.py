@@ -63,7 +63,7 @@ ROWS: dict[str, tuple[str, Any]] = {
 SMALL = {
     "model.width": 8, "model.heads": 2, "training.epochs": 2, "training.threads": 1, "training.batch_size": 16,
     "training.warmup_steps": 2, "training.keep_network": "always", "input.min_count": 1,
-    "model.base_learners": "linear,knn,forest,boosted",
+    "model.base_learners": "linear,knn,forest,boosted,kernel",
 }  # fmt: skip
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "quick": ("quick", {}),
@@ -134,7 +134,7 @@ def test_every_input_kind_adds_up(kind: str) -> None:
     assert explained[0].steps == 0
     sources = [one.source for one in explained[0].logit_sums[0].contributions]
     assert sources[0] == START
-    assert set(sources[1:]) - {CALIBRATION} == {"linear", "knn", "forest", "boosted"}
+    assert set(sources[1:]) - {CALIBRATION} == {"linear", "knn", "forest", "boosted", "kernel"}
 
 
 @pytest.mark.parametrize("kind", ["wordset", "dna", "parts"])

@@ -39,7 +39,7 @@ from lampnet.export.to_onnx import OnnxModel  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nodes and were cut")
 N, L, CLOSE = 40, 7, 1e-4
-LEARNERS = ("linear", "knn", "forest", "boosted")
+LEARNERS = ("linear", "knn", "forest", "boosted", "kernel")
 WORDS = ["rome", "oslo", "cup", "rain", "news", "final", "it's", "go!", "émigré", "日本"]
 Rows = Callable[[np.random.Generator, int], Any]
 
