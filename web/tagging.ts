@@ -4,15 +4,15 @@
 
 type Known = Record<string, boolean>;
 type Row = Record<string, unknown>;
-interface Item { row: Row; known: Known; given: string[]; done: boolean }
+/* `beside` are columns of the file that the model does not read; they come back with the download. */
+interface Item { row: Row; beside: Row; known: Known; done: boolean }
 interface Part { part: string; moved: number; places: number[][] }
 interface Suggestion { label: string; proba: number; input: number; known: Record<string, number>; parts?: Part[] }
 interface Doubt { label: string; given: boolean; proba: number }
-interface Saved { version: string; items: Item[]; at: number; audit: boolean }
+interface Saved { items: Item[]; at: number; audit: boolean }
 interface Step { at: number; known: Known; done: boolean }
 
 const MOST = 12;
-const STORE = "lampnet-tagging";
 const TOKEN = "lampnet-token";
 const MISSING_FROM = 0.5;
 
@@ -42,6 +42,15 @@ function element<K extends keyof HTMLElementTagNameMap>(
 }
 
 function say(sentence: string): void { byId("announce").textContent = sentence; }
+
+/* Labels and columns may have any name, also "constructor" or "__proto__": objects are made of pairs, and only their
+   own entries are looked at. */
+const decided = (item: Item, label: string): boolean => Object.hasOwn(item.known, label);
+const withLabel = (known: Known, label: string, value: boolean | null): Known => Object.fromEntries(
+  [...Object.entries(known).filter(([one]) => one !== label), ...(value === null ? [] : [[label, value] as const])]);
+/* What the service is told: labels of the file that the model does not have are kept for the download only. */
+const told = (item: Item): Known =>
+  Object.fromEntries(Object.entries(item.known).filter(([label]) => state.labels.includes(label)));
 
 /* ---- the service ---- */
 
@@ -90,12 +99,13 @@ async function refresh(): Promise<void> {
       if (number !== state.asked) return; // another row or click came meanwhile
       state.doubts = doubts;
     } else {
-      const body = { rows: [item.row], known: [item.known] };
+      const body = { rows: [item.row], known: [told(item)] };
       const [suggested, next] = await Promise.all([
-        ask<{ suggestions: Suggestion[][] }>("/suggest", { ...body, most: MOST }),
+        ask<{ version: string; suggestions: Suggestion[][] }>("/suggest", { ...body, most: MOST }),
         ask<{ questions: ({ label: string } | null)[] }>("/next-question", body),
       ]);
       if (number !== state.asked) return;
+      if (suggested.version !== state.version) await loadLabels(); // the model was replaced meanwhile
       state.suggestions = suggested.suggestions[0] ?? [];
       state.question = next.questions[0]?.label ?? null;
     }
@@ -104,6 +114,7 @@ async function refresh(): Promise<void> {
   } catch (fault) {
     if (number !== state.asked) return;
     if (!(fault instanceof Refused)) throw fault;
+    if (fault.status === 400 && await wasReplaced()) { await refresh(); return; } // it may lack a label it was told
     if (fault.status !== 0) byId("problem").textContent = fault.message;
   }
   byId("labels-box").removeAttribute("aria-busy");
@@ -112,12 +123,11 @@ async function refresh(): Promise<void> {
 
 /* Audit: how probable is each given label by the input and the row's other labels, and which are missing. */
 async function doubtsOf(item: Item): Promise<Doubt[]> {
-  const held = Object.keys(item.known).filter((label) => item.known[label]);
-  const without = held.map((left) => Object.fromEntries(
-    Object.entries(item.known).filter(([label]) => label !== left)));
-  const rows = [item.known, ...without].map(() => item.row);
+  const known = told(item);
+  const held = Object.keys(known).filter((label) => known[label]);
+  const sets = [known, ...held.map((left) => withLabel(known, left, null))];
   const answer = await ask<{ suggestions: Suggestion[][] }>("/suggest", {
-    rows, known: [item.known, ...without], most: Math.min(1000, state.labels.length),
+    rows: sets.map(() => item.row), known: sets, most: Math.min(1000, state.labels.length),
   });
   const doubts: Doubt[] = held.map((label, place) => ({
     label, given: true, proba: answer.suggestions[place + 1]?.find((one) => one.label === label)?.proba ?? 0,
@@ -136,10 +146,17 @@ async function loadLabels(): Promise<void> {
   const list = byId("all-labels");
   list.replaceChildren(...found.labels.map((label) => element("option", { attributes: { value: label } })));
   const saved = readSaved();
-  if (saved && saved.version === found.version && !state.items.length) {
+  if (saved && !state.items.length) { // a model that was trained again meanwhile shows them, too
     state.items = saved.items; state.at = saved.at; setAudit(saved.audit);
     say(`${saved.items.length} rows were restored.`);
   }
+}
+
+/* Whether another model is served than the one whose labels are shown; its labels are read. */
+async function wasReplaced(): Promise<boolean> {
+  const before = state.version;
+  try { await loadLabels(); } catch { return false; }
+  return state.version !== before;
 }
 
 /* ---- what the tagger does ---- */
@@ -154,7 +171,7 @@ function setKnown(label: string, value: boolean | null): void {
   const item = state.items[state.at];
   if (!item) return;
   remember();
-  if (value === null) delete item.known[label]; else item.known[label] = value;
+  item.known = withLabel(item.known, label, value);
   say(value === null ? `${label}: open again` : `${label}: ${value ? "accepted" : "refused"}`);
   changed();
 }
@@ -219,58 +236,96 @@ function parseCsv(text: string): string[][] {
 const FIELD: Record<string, string> = { text: "text", molecule: "smiles", dna: "dna" };
 
 function itemsOf(text: string, name: string): Item[] {
-  const lines = text.split(/\r\n|\n|\r/).filter((line) => line.trim() !== "");
+  const lines = text.replace(/^\uFEFF/, "").split(/\r\n|\n|\r/).filter((line) => line.trim() !== "");
   if (!lines.length) throw new Error("There is no row; paste texts, one per line, or a CSV file.");
-  if (lines[0]?.trimStart().startsWith("{")) return lines.map(itemOfJson);
+  if (lines[0]?.trimStart().startsWith("{")) return lines.map(itemOfLine);
+  if (/\.json$/i.test(name)) return itemsOfList(text);
   const field = FIELD[state.kind];
-  const table = /\.(csv|tsv|txt)$/i.test(name) || (!name && !field) ? parseCsv(text) : null;
-  if (!table) {
-    if (!field) throw new Error(`Rows of kind ${state.kind} need columns: give CSV with a header, or JSON lines.`);
-    return lines.map((line) => ({ row: { [field]: line }, known: {}, given: [], done: false }));
-  }
+  const table = /\.(csv|tsv)$/i.test(name) || !field ? parseCsv(text) : null;
+  if (!table) return lines.map((line) => ({ row: { [field!]: line }, beside: {}, known: {}, done: false }));
   return itemsOfTable(table, field);
 }
 
-function itemOfJson(line: string, number: number): Item {
+function itemOfLine(line: string, number: number): Item {
   let row: unknown;
   try { row = JSON.parse(line); } catch { throw new Error(`Line ${number + 1} is not JSON.`); }
-  if (typeof row !== "object" || row === null || Array.isArray(row)) throw new Error(`Line ${number + 1} is no object.`);
-  const { labels, known, ...rest } = row as Row;
-  const given = Array.isArray(labels) ? labels.map(String).filter((label) => state.labels.includes(label)) : [];
-  const held: Known = {};
-  if (Array.isArray(known)) for (const label of known) held[String(label)] = true;
-  else if (known && typeof known === "object") {
-    for (const [label, value] of Object.entries(known)) if (typeof value === "boolean") held[label] = value;
-  }
-  for (const label of given) held[label] = true;
-  return { row: rest, known: held, given, done: false };
+  return itemOfJson(row, `Line ${number + 1}`);
 }
+
+function itemsOfList(text: string): Item[] {
+  let rows: unknown;
+  try { rows = JSON.parse(text.replace(/^\uFEFF/, "")); } catch { throw new Error("The file is not JSON."); }
+  if (!Array.isArray(rows) || !rows.length) throw new Error("The file is no list of rows; give JSON lines.");
+  return rows.map((row, number) => itemOfJson(row, `Row ${number + 1}`));
+}
+
+function itemOfJson(row: unknown, place: string): Item {
+  if (typeof row !== "object" || row === null || Array.isArray(row)) throw new Error(`${place} is no object.`);
+  const ours = Array.isArray((row as Row)["refused"]) && typeof (row as Row)["done"] === "boolean";
+  const { labels, known, ...rest } = row as Row;
+  const pairs: [string, boolean][] = Array.isArray(known) ? known.map((label) => [String(label), true])
+    : Object.entries(known ?? {}).filter((pair): pair is [string, boolean] => typeof pair[1] === "boolean");
+  if (Array.isArray(labels)) for (const label of labels) pairs.push([String(label), true]);
+  if (ours) for (const label of rest["refused"] as unknown[]) pairs.push([String(label), false]);
+  const done = ours && rest["done"] === true;
+  if (ours) { delete rest["refused"]; delete rest["done"]; }
+  return { row: rest, beside: {}, known: Object.fromEntries(pairs), done };
+}
+
+/* The labels in a cell: by the sign that gives most names the model has. */
+function labelsIn(cell: string): string[] {
+  const split = (sign: string | RegExp): string[] => cell.split(sign).map((one) => one.trim()).filter(Boolean);
+  const known = (names: string[]): number => names.filter((name) => state.labels.includes(name)).length;
+  return ["|", ";", ",", /[|;,]/].map(split).reduce((best, one) => (known(one) > known(best) ? one : best));
+}
+
+const TAGGED = ["labels", "refused", "done"];
 
 function itemsOfTable(table: string[][], field: string | undefined): Item[] {
   const [header, ...body] = table;
   if (!header || !body.length) throw new Error("The table has a header only; give rows below it.");
   const lower = header.map((one) => one.trim().toLowerCase());
-  const labelsAt = lower.findIndex((one) => ["labels", "label", "tags"].includes(one));
+  const ours = TAGGED.every((name, place) => lower[lower.length - TAGGED.length + place] === name); // a download
+  const labelsAt = ours ? lower.length - TAGGED.length : lower.findIndex((one) => ["labels", "label", "tags"].includes(one));
+  const free = header.map((_, column) => column).filter((column) => column !== labelsAt && !(ours && column > labelsAt));
   const length = (column: number): number => body.reduce((sum, row) => sum + (row[column] ?? "").length, 0);
-  const free = header.map((_, column) => column).filter((column) => column !== labelsAt);
   const named = field ? lower.indexOf(field) : -1;
   const main = named >= 0 ? named : [...free].sort((a, b) => length(b) - length(a))[0] ?? 0;
+  const idAt = lower.indexOf("id");
+  const features = state.kind === "wordset" || state.kind === "vector";
   return body.map((cells) => {
-    const row: Row = {};
-    if (field) row[field] = cells[main] ?? "";
-    else for (const column of free) {
-      const cell = cells[column] ?? "";
-      if (cell !== "") row[header[column] ?? `c${column}`] = isNaN(Number(cell)) ? cell : Number(cell);
-    }
-    const idAt = lower.indexOf("id");
-    if (idAt >= 0) row["id"] = cells[idAt] ?? "";
-    const written = labelsAt < 0 ? [] : (cells[labelsAt] ?? "").split(/[;|,]/).map((one) => one.trim());
-    const given = written.filter((label) => state.labels.includes(label));
-    const features = state.kind === "wordset" || state.kind === "vector";
-    const { id, ...rest } = row;
-    const shaped = features ? { features: rest, ...(id === undefined ? {} : { id }) } : row;
-    return { row: shaped, known: Object.fromEntries(given.map((label) => [label, true])), given, done: false };
+    const cell = (column: number): string => {
+      const text = cells[column] ?? "";
+      return ours && /^'[=+\-@\t\r]/.test(text) ? text.slice(1) : text;
+    };
+    const named = (columns: number[], of: (text: string) => unknown): Row => Object.fromEntries(
+      columns.filter((column) => cell(column) !== "").map((column) => [header[column] || `c${column}`, of(cell(column))]));
+    const id: Row = idAt < 0 ? {} : { id: cell(idAt) };
+    const others = free.filter((column) => column !== idAt && !(field && column === main));
+    const row: Row = field ? { [field]: cell(main), ...id } : features ? { features: named(others, plain), ...id }
+      : { ...named(others, number), ...id };
+    const refused = ours ? cell(labelsAt + 1).split("|").filter(Boolean) : [];
+    const accepted = labelsAt < 0 ? [] : ours ? cell(labelsAt).split("|").filter(Boolean) : labelsIn(cell(labelsAt));
+    return {
+      row, beside: field ? named(others, String) : {}, done: ours && cell(labelsAt + 2) === "true",
+      known: Object.fromEntries([...accepted.map((label) => [label, true]), ...refused.map((label) => [label, false])]),
+    };
   });
+}
+
+const plain = (cell: string): string | number => (isNaN(Number(cell)) ? cell : Number(cell));
+/* A number where it would be written as it came: 007 and 1.50 stay texts, which the service reads as well. */
+const number = (cell: string): string | number => (String(Number(cell)) === cell && cell !== "NaN"
+  && !cell.endsWith("Infinity") ? Number(cell) : cell);
+
+/* Text in the encoding of the file: what says so itself, UTF-8, or what old spreadsheets write. */
+function decodedText(bytes: ArrayBuffer): string {
+  const [first, second] = new Uint8Array(bytes.slice(0, 2));
+  if (first === 0xff && second === 0xfe) return new TextDecoder("utf-16le").decode(bytes);
+  if (first === 0xfe && second === 0xff) return new TextDecoder("utf-16be").decode(bytes);
+  try { return new TextDecoder("utf-8", { fatal: true }).decode(bytes); } catch {
+    return new TextDecoder("windows-1252").decode(bytes);
+  }
 }
 
 function take(text: string, name: string): void {
@@ -280,7 +335,7 @@ function take(text: string, name: string): void {
     byId("problem").textContent = fault instanceof Error ? fault.message : String(fault);
     return;
   }
-  state.at = 0; state.undo = []; state.chosen = 0;
+  state.at = Math.max(0, state.items.findIndex((item) => !item.done)); state.undo = []; state.chosen = 0;
   byId("problem").textContent = "";
   say(`${state.items.length} rows were read.`);
   changed();
@@ -296,15 +351,24 @@ function cellOf(value: unknown): string {
   return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
+/* All columns of a row, those of features too. */
+function columnsOf(item: Item): Row {
+  const { features, ...rest } = item.row;
+  const flat = typeof features === "object" && features !== null && !Array.isArray(features);
+  return { ...(flat ? { ...rest, ...features } : item.row), ...item.beside };
+}
+
 function download(form: "csv" | "jsonl"): void {
-  const rows = state.items;
-  const names = [...new Set(rows.flatMap((item) => Object.keys(item.row)))];
+  const rows = state.items.map((item) => ({ item, columns: columnsOf(item) }));
+  const names = [...new Set(rows.flatMap(({ columns }) => Object.keys(columns)))];
   const text = form === "jsonl"
-    ? rows.map((item) => JSON.stringify(
-      { ...item.row, labels: labelsOf(item, true), refused: labelsOf(item, false), done: item.done })).join("\n") + "\n"
-    : [[...names, "labels", "refused", "done"].map(cellOf).join(","), ...rows.map((item) => [
-      ...names.map((name) => cellOf(item.row[name] ?? "")), cellOf(labelsOf(item, true).join("|")),
-      cellOf(labelsOf(item, false).join("|")), String(item.done)].join(","))].join("\r\n") + "\r\n";
+    ? rows.map(({ item }) => JSON.stringify({
+      ...item.row, ...item.beside, labels: labelsOf(item, true), refused: labelsOf(item, false), done: item.done,
+    })).join("\n") + "\n"
+    : [[...names, ...TAGGED].map(cellOf).join(","), ...rows.map(({ item, columns }) => [
+      ...names.map((name) => cellOf(Object.hasOwn(columns, name) ? columns[name] : "")),
+      cellOf(labelsOf(item, true).join("|")), cellOf(labelsOf(item, false).join("|")), String(item.done),
+    ].join(","))].join("\r\n") + "\r\n";
   const link = element("a", { attributes: { download: `tagged.${form}` } });
   link.href = URL.createObjectURL(new Blob([text], { type: form === "csv" ? "text/csv" : "application/jsonl" }));
   link.click();
@@ -312,15 +376,21 @@ function download(form: "csv" | "jsonl"): void {
   say(`${rows.length} rows were downloaded.`);
 }
 
+/* Tags are kept by the model's name and kind of rows, so that another model at this address finds its own. */
+const store = (): string => `lampnet-tagging:${state.kind}:${state.model}`;
+
 function save(): void {
-  const saved: Saved = { version: state.version, items: state.items, at: state.at, audit: state.audit };
-  try { localStorage.setItem(STORE, JSON.stringify(saved)); } catch {
-    byId("problem").textContent = "The browser has no room to keep these rows; download them before you leave.";
+  const saved: Saved = { items: state.items, at: state.at, audit: state.audit };
+  try {
+    localStorage.setItem(store(), JSON.stringify(saved));
+    byId("unkept").hidden = true;
+  } catch {
+    byId("unkept").hidden = false;
   }
 }
 
 function readSaved(): Saved | null {
-  try { return JSON.parse(localStorage.getItem(STORE) ?? "null") as Saved | null; } catch { return null; }
+  try { return JSON.parse(localStorage.getItem(store()) ?? "null") as Saved | null; } catch { return null; }
 }
 
 /* ---- drawing ---- */
@@ -335,7 +405,7 @@ function shownLabels(): Shown[] {
     }));
   }
   const item = state.items[state.at];
-  return state.suggestions.filter((one) => item?.known[one.label] === undefined)
+  return state.suggestions.filter((one) => !item || !decided(item, one.label))
     .map((one) => ({ label: one.label, proba: one.proba, given: false, why: reasons(one) }));
 }
 
@@ -364,7 +434,7 @@ function draw(): void {
   drawRow(item);
   drawKnown(item);
   drawLabels(item);
-  const question = state.question !== null && item.known[state.question] === undefined && !state.audit;
+  const question = state.question !== null && !decided(item, state.question) && !state.audit;
   byId("question").hidden = !question;
   byId("question-label").textContent = state.question ?? "";
 }
@@ -417,7 +487,8 @@ function drawRow(item: Item): void {
 function drawKnown(item: Item): void {
   byId("known").replaceChildren(...Object.entries(item.known).map(([label, value]) => {
     const button = element("button", {
-      className: value ? "chip yes" : "chip no", text: `${value ? "✓" : "✗"} ${label}`,
+      className: value ? "chip yes" : "chip no",
+      text: `${value ? "✓" : "✗"} ${label}${state.labels.includes(label) ? "" : " (not a label of the model)"}`,
       attributes: { type: "button", "aria-label": `${label}: ${value ? "accepted" : "refused"}; open it again` },
     });
     button.addEventListener("click", () => setKnown(label, null));
@@ -448,7 +519,7 @@ function drawLabels(item: Item): void {
   }));
   byId("none").hidden = shown.length > 0;
   byId("none").textContent = state.audit ? "Nothing looks wrong in this row." : state.reachable
-    ? (Object.keys(item.known).length === state.labels.length ? "Every label of this row is known." : "…")
+    ? (state.labels.every((label) => decided(item, label)) ? "Every label of this row is known." : "…")
     : "No suggestions while the service cannot be reached; labels can be added by name.";
 }
 
@@ -502,7 +573,7 @@ function start(): void {
   const file = byId<HTMLInputElement>("file");
   file.addEventListener("change", async () => {
     const chosen = file.files?.[0];
-    if (chosen) take(await chosen.text(), chosen.name);
+    if (chosen) take(decodedText(await chosen.arrayBuffer()), chosen.name);
     file.value = "";
   });
   byId("add-form").addEventListener("submit", (event) => {

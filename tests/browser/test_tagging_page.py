@@ -174,13 +174,112 @@ def test_hostile_texts_and_tables(page: Any, tmp_path: Path) -> None:
     settled(page)
     assert HOSTILE in page.locator("#row").text_content()
     assert page.title() == "lampnet: tag rows"
-    assert sorted(page.locator("#known .yes").all_text_contents()) == ["✓ cup", "✓ rain"]
+    known = sorted(page.locator("#known .yes").all_text_contents())
+    assert known == ["✓ cup", "✓ rain", "✓ unknown (not a label of the model)"]
     with page.expect_download() as download:
         page.click("#csv")
     (row,) = csv.DictReader(io.StringIO(Path(download.value.path()).read_text()))
     assert row["id"] == "'=1+1"  # no formula
-    assert row["labels"] == "cup|rain"
+    assert row["labels"] == "cup|rain|unknown"  # the file's labels are not lost
     assert row["text"].startswith(HOSTILE)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_download_is_opened_again_as_it_was(page: Any, tmp_path: Path, form: str) -> None:
+    table = tmp_path / "rows.csv"
+    table.write_bytes('text;author;tags\r\n=a cup;Zoë;cup, rain\r\n"about ""rome""";007;\r\n'.encode("cp1252"))
+    page.set_input_files("#file", table)
+    page.wait_for_selector("#work:not([hidden])")
+    settled(page)
+    page.keyboard.press("Shift+Digit1")
+    settled(page)
+    refused = page.locator("#known .no").text_content().removeprefix("✗ ")
+    page.keyboard.press("Enter")
+    settled(page)
+    first = tagged(page)
+    with page.expect_download() as download:
+        page.click(f"#{form}")
+    again = tmp_path / f"again.{form}"
+    download.value.save_as(again)
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click("#new")
+    page.set_input_files("#file", again)
+    page.wait_for_selector("#work:not([hidden])")
+    settled(page)
+    assert page.locator("#count").text_content() == "Row 2 of 2, 1 done"
+    assert tagged(page) == first
+    assert first == [
+        {"text": "=a cup", "author": "Zoë", "labels": ["cup", "rain"], "refused": [refused], "done": True},
+        {"text": 'about "rome"', "author": "007", "labels": [], "refused": [], "done": False},
+    ]
+
+
+def test_files_of_lines_and_of_json(page: Any, tmp_path: Path) -> None:
+    lines, listed = tmp_path / "lines.txt", tmp_path / "rows.json"
+    lines.write_text("about rome, and a cup\nabout rain, too\n")
+    listed.write_text(json.dumps([{"text": "about rome"}, {"text": "a cup", "labels": ["cup"]}], indent=1))
+    for path, texts in ((lines, lines.read_text().splitlines()), (listed, ["about rome", "a cup"])):
+        page.set_input_files("#file", path)
+        page.wait_for_selector("#work:not([hidden])")
+        settled(page)
+        assert [row["text"] for row in tagged(page)] == texts
+        page.once("dialog", lambda dialog: dialog.accept())
+        page.click("#new")
+
+
+def test_rows_that_the_browser_cannot_keep_are_said_until_they_are_kept(page: Any) -> None:
+    start(page, "about rome\n" + "a cup and " * 600_000)  # more than browsers keep for a site
+    assert page.locator("#unkept").is_visible()
+    page.keyboard.press("1")
+    settled(page)
+    assert page.locator("#unkept").is_visible()
+    page.once("dialog", lambda dialog: dialog.accept())
+    page.click("#new")
+    assert not page.locator("#unkept").is_visible()
+
+
+def test_tags_outlive_a_model_that_is_trained_again(browser: Any, tmp_path: Path) -> None:
+    """Labels that are gone are shown and downloaded, and not sent; those that are new are suggested."""
+    texts, labels = topic_rows(48)
+    odd = ["constructor", "__proto__"]  # names that objects of JavaScript have by themselves
+
+    def train(names: list[str]) -> None:
+        made = LaMPClassifier(preset="quick", settings={"training.threads": 1}, base_learners="linear")
+        sets = [
+            [*(name for name in row if name in names), *names[-2:][: number % 3]] for number, row in enumerate(labels)
+        ]
+        made.fit(texts, sets).save(tmp_path / "topics")
+
+    train(["rome", "cup", "rain"])
+    with serving(tmp_path / "topics") as service:
+        context = browser.new_context()
+        page = context.new_page()
+        errors: list[str] = []
+        page.on("pageerror", lambda fault: errors.append(str(fault)))
+        page.goto(service.url + "/")
+        page.wait_for_selector("#model:has-text('3 labels')")
+        start(page, json.dumps({"text": "about rome and a cup", "labels": ["rain"]}))
+        train(["rome", "cup", *odd])
+        service.log.wait_for("a new model is served")
+        page.click("button[aria-label='accept cup']")
+        page.wait_for_selector("#model:has-text('4 labels')")
+        settled(page)
+        for _ in range(2):
+            assert page.locator("#problem").text_content() == ""
+            known = page.locator("#known .yes").all_text_contents()
+            assert sorted(known) == ["✓ cup", "✓ rain (not a label of the model)"]
+            assert set(suggested(page)) == {"rome", *odd}
+            page.reload()
+            page.wait_for_selector("#work:not([hidden])")
+            settled(page)
+        for name in odd:
+            page.click(f"button[aria-label='accept {name}']")
+            settled(page)
+        assert suggested(page) == ["rome"]
+        (row,) = tagged(page)
+        assert row["labels"] == sorted(["cup", "rain", *odd])
+        assert not errors
+        context.close()
 
 
 def test_an_audit_shows_the_label_that_does_not_belong(page: Any) -> None:
@@ -233,6 +332,21 @@ def test_everything_on_the_page_has_a_name(page: Any) -> None:
     assert page.locator("#help").is_visible()
     page.keyboard.press("Escape")
     assert not page.locator("#help").is_visible()
+
+
+def test_the_openapi_page_loads_nothing_from_elsewhere(page: Any, service: Running) -> None:
+    page.goto(service.url + "/docs")  # the fixture fails at any request to another place
+    described = service.get("/openapi.json").json()["paths"]
+    named = {f"{method.upper()} {path}" for path, methods in described.items() for method in methods}
+    assert set(page.locator("h2").all_text_contents()) == named
+    fields = page.locator("h2:has-text('POST /predict') + p + div code").all_text_contents()
+    schema = described["/predict"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+    assert fields == list(schema["properties"])
+    assert fields[0] == "rows"
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.goto(service.url + "/")
+    page.wait_for_selector("#model:has-text('labels')")
 
 
 #: of every shown text its contrast with what lies behind it (WCAG 2.1), as text: ratio

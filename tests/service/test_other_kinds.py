@@ -48,7 +48,10 @@ def test_numbers_words_and_tables_in_one_service(tmp_path: Path) -> None:
             assert [one["labels"] for one in found] == expected, name
         missing = running.predictions([{"colour": "red"}, {"size": None, "colour": "red"}], model="table")
         assert missing[0]["scores"] == missing[1]["scores"]
-        for row in ({"size": [1]}, {"size": 10**400}, {"weight": 1}):
+        as_text = [{"size": f" {row['size']!r}0"} | {"colour": row["colour"]} for row in rows["table"]]  # as in CSV
+        assert running.predictions(as_text, model="table") == running.predictions(rows["table"], model="table")
+        assert running.predictions([{"size": "", "colour": "red"}], model="table")[0]["scores"] == missing[0]["scores"]
+        for row in ({"size": [1]}, {"size": 10**400}, {"size": "wide", "colour": "red"}, {"weight": 1}):
             assert running.post("/predict", {"rows": [row], "model": "table"}).status_code == 400
         # A cell for each of these columns in each of these rows would take gigabytes.
         many = [{"size": 1.0, "colour": "red"} | {f"{i}x{j}": 1 for j in range(100)} for i in range(1000)]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -198,6 +202,7 @@ def check_answered(service: Running, path: str, body: Any) -> None:
 
 
 TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
+KNOWN = {"name": "known", "shape": [1, 4], "datatype": "INT8"}
 
 
 @pytest.mark.parametrize(
@@ -208,8 +213,10 @@ TEXT = {"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a"]}
         ({"inputs": [TEXT], "id": float("nan")}, "must be a text"),
         ({"inputs": [TEXT], "outputs": [{"name": "labels"}] * 1_000}, "asked for twice"),
         ({"inputs": [{**TEXT, "name": "other"}, {**TEXT, "shape": [65], "data": ["a"] * 65}]}, "65 rows"),
+        ({"inputs": [TEXT, {**KNOWN, "data": [0.9, 0, 0, 0]}]}, "do not fit"),
+        ({"inputs": [TEXT, {**KNOWN, "data": ["1", 0, 0, 0]}]}, "do not fit"),
     ],
-    ids=["no axis", "many axes", "id", "outputs", "rows of the second tensor"],
+    ids=["no axis", "many axes", "id", "outputs", "rows of the second tensor", "cut off numbers", "texts as numbers"],
 )
 def test_hostile_inference_requests_are_refused(service: Running, body: Any, words: str) -> None:
     answer = requests.post(service.url + "/v2/models/topics/infer", data=json.dumps(body).encode(), timeout=30)
@@ -265,6 +272,48 @@ def test_a_request_that_takes_too_long_is_ended_with_a_sentence(topics: Path) ->
         assert answer.status_code == 503
         assert "no answer within 0.001 s" in answer.json()["error"]
         assert running.get("/health").status_code == 200
+
+
+def unfinished(service: Running, sent: bytes) -> socket.socket:
+    """A connection on which something was sent that is no whole request."""
+    where = urlsplit(service.url)
+    opened = socket.create_connection((where.hostname, where.port), timeout=60)
+    opened.sendall(sent)
+    return opened
+
+
+HEAD = b"POST /predict HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n"
+
+
+def test_requests_that_do_not_come_to_an_end_are_ended(topics: Path) -> None:
+    with serving(topics, "--timeout", 1) as service, ExitStack() as opened:
+        sent = (b"", HEAD[:20], HEAD % 9 + b"{")
+        silent, half_a_head, half_a_body = (opened.enter_context(unfinished(service, part)) for part in sent)
+        assert silent.recv(100) == b""
+        assert half_a_head.recv(100) == b""
+        answer = opened.enter_context(half_a_body.makefile("rb")).read()
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b"did not arrive within 1 s" in answer
+        with requests.Session() as kept:  # a connection that waits for a further request is left alone
+            for _ in range(2):
+                assert kept.post(service.url + "/predict", json={"rows": ROWS[:1]}).status_code == 200
+                assert half_a_head.recv(100) == b""
+
+
+def test_bodies_of_all_requests_together_are_bounded(topics: Path) -> None:
+    size = 1 << 20
+    with serving(topics, "--max-body", size) as service, ExitStack() as opened:
+        sent = HEAD % size + b" " * (size - 1)
+        held = [opened.enter_context(unfinished(service, sent)) for _ in range(9)]  # one more than there is room for
+        (refused,) = select.select(held, [], [], 60)[0]
+        answer = refused.recv(1000)
+        assert answer.startswith(b"HTTP/1.1 429 ")
+        assert b"retry-after" in answer
+        for one in held:
+            one.close()
+        while service.post("/predict", {"rows": ROWS[:1]}).status_code == 429:  # until it has noticed
+            pass
+        assert service.predictions(ROWS[:1])
 
 
 def test_a_token_is_asked_for(topics: Path) -> None:

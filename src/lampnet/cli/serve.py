@@ -44,6 +44,7 @@ def command(
     except ImportError:
         raise MissingExtra("fastapi, uvicorn and prometheus-client", "serve", "serving models") from None
     from lampnet.persistence.model_folder import read_description
+    from lampnet.service.connections import PromptConnection
     from lampnet.service.settings import ENVIRONMENT, TOKEN, ServiceSettings, named_folders
 
     if workers < 1:
@@ -75,6 +76,7 @@ def command(
             host=host,
             port=port,
             workers=workers,
+            http=PromptConnection,
             log_level="info",
             access_log=False,
             timeout_graceful_shutdown=int(timeout) + 1,

@@ -31,6 +31,7 @@ from lampnet.inference.asked_decision import check_decision
 from lampnet.inference.predictor import FittedModel
 from lampnet.runtime.limited_json import parse_json
 from lampnet.service import answers
+from lampnet.service.api_page import HEADERS, api_page
 from lampnet.service.batches import Batches, Crowded, Finish
 from lampnet.service.counters import Counters
 from lampnet.service.guards import BearerToken, BodyLimit
@@ -100,14 +101,14 @@ def build_app(settings: ServiceSettings, token: str = "") -> FastAPI:
         watching.cancel()
         await service.batches.close()
 
-    app = FastAPI(title="lampnet", version=__version__, lifespan=lifespan, redoc_url=None)
+    app = FastAPI(title="lampnet", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.service = service
     _add_routes(app, service)
     from lampnet.service.open_inference import add_routes
 
     add_routes(app, service)
     # The last one added is the first one passed.
-    app.add_middleware(BodyLimit, max_body=settings.max_body)
+    app.add_middleware(BodyLimit, max_body=settings.max_body, timeout=settings.timeout)
     if token:
         app.add_middleware(BearerToken, token=token)
     if settings.is_local:  # a foreign site that calls itself by another name for this address gets no answer
@@ -273,6 +274,10 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     async def metrics() -> Response:
         """Counters for Prometheus."""
         return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
+
+    @app.get("/docs", response_class=HTMLResponse, include_in_schema=False)
+    async def requests() -> HTMLResponse:
+        return HTMLResponse(api_page(app.openapi()), headers=HEADERS)
 
     text, headers = tagging_page()
 

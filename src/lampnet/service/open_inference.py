@@ -158,10 +158,20 @@ def _tensor(one: dict[str, Any], content: bytes | None) -> np.ndarray:
         elif content is not None:
             values = np.frombuffer(content, dtype=TYPES[kind])
         else:
-            values = np.array(_flat(one.get("data")), dtype=TYPES[kind])
+            values = _numbers_of(_flat(one.get("data")), np.dtype(TYPES[kind]))
         return values.reshape(shape)
     except (ValueError, TypeError, OverflowError, UnicodeDecodeError, struct.error, MemoryError):
         raise DataError(f"the data of {name!r} do not fit its shape {shape} and datatype {kind}") from None
+
+
+def _numbers_of(flat: list[Any], dtype: np.dtype[Any]) -> np.ndarray:
+    """Numbers and truth values; neither texts nor numbers that the type would cut off."""
+    if not all(isinstance(value, (bool, int, float)) for value in flat):
+        raise TypeError
+    values = np.array(flat, dtype=dtype)
+    if dtype.kind in "biu" and any(value != kept for value, kept in zip(flat, values.tolist(), strict=True)):
+        raise ValueError
+    return values
 
 
 def _flat(data: Any) -> list[Any]:
@@ -238,8 +248,8 @@ def _one_each(given: np.ndarray, name: str) -> list[Any]:
 def _object(text: Any) -> dict[str, Any]:
     """A row of a table, which the protocol has no tensor for: a JSON object."""
     try:
-        row = json.loads(text)
-    except (ValueError, TypeError, RecursionError):
+        row = parse_json(text.encode())
+    except (ValueError, AttributeError, RecursionError):
         row = None
     if not isinstance(row, dict):
         raise DataError("a row of 'columns' is no JSON object; give a value for each column")

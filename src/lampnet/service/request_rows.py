@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lampnet.data.dataset import Dataset
-from lampnet.data.from_arrays import table_of
+from lampnet.data.column_content import date_seconds
+from lampnet.data.dataset import Dataset, Table
+from lampnet.data.from_arrays import column_values
 from lampnet.data.known_labels import States, nothing_known, read_known
 from lampnet.data.named_columns import Roles, part_rows
 from lampnet.encoders.image_files import decoded, opened_image
@@ -38,7 +39,7 @@ def read_rows(model: FittedModel, rows: Sequence[dict[str, Any]]) -> Dataset:
     elif model.encoder.kind == "parts":
         data = _parts(rows, model.encoder.roles)
     elif model.encoder.kind == "columns" and not any("features" in row for row in rows):
-        data = _columns(rows, model.encoder.feature_names)
+        data = _columns(rows, model.encoder.no_rows())
     else:
         if any("image" in row for row in rows):
             raise DataError("rows: an 'image' came to a model of another kind; send what it was trained on")
@@ -69,23 +70,43 @@ def states_or_nothing(model: FittedModel, states: States | None, n_rows: int) ->
     return states
 
 
-def _columns(rows: Sequence[dict[str, Any]], trained: Sequence[str]) -> Dataset:
+def _columns(rows: Sequence[dict[str, Any]], trained: Table) -> Dataset:
     """Rows of a table: an object with a value for each column; what is left out or null is missing.
 
     Columns that the model was not trained on are left out at once: a cell for each of them in each row could take
     a thousand times the memory of the request.
     """
     given = {name for row in rows for name in row if name not in _BESIDE}
-    names = tuple(name for name in trained if name in given)
-    if not names:
-        raise DataError(f"rows: no row has any of the model's columns ({', '.join(trained)[:200]})")
-    values = np.array([[row.get(name) for name in names] for row in rows], dtype=object)
-    for row, cells in enumerate(values):
-        for name, cell in zip(names, cells, strict=True):
-            if cell is not None and not isinstance(cell, (str, int, float)):
-                raise DataError(f"row {row}: {name[:40]!r} is {type(cell).__name__}; give a number or a text")
-            _check_float(cell, name, row)
-    return _dataset(table_of(values, names), "columns", rows)
+    columns = [column for column, name in enumerate(trained.names) if name in given]
+    if not columns:
+        raise DataError(f"rows: no row has any of the model's columns ({', '.join(trained.names)[:200]})")
+    values = np.full((len(rows), len(columns)), np.nan)
+    categories: dict[int, tuple[str, ...]] = {}
+    for place, column in enumerate(columns):
+        name = trained.names[column]
+        is_category = column in trained.categories
+        cells = [_cell(row.get(name), name, number, is_category) for number, row in enumerate(rows)]
+        values[:, place], words = column_values(cells, as_words=is_category)
+        if words is not None:
+            categories[place] = words
+    names = tuple(trained.names[column] for column in columns)
+    return _dataset(Table(values=values, names=names, categories=categories), "columns", rows)
+
+
+def _cell(cell: Any, name: str, row: int, is_category: bool) -> str | float | None:
+    """A cell of a table. Numbers may come as texts, as a CSV file has them: what the column held is known."""
+    if cell is not None and not isinstance(cell, (str, int, float)):
+        raise DataError(f"row {row}: {name[:40]!r} is {type(cell).__name__}; give a number or a text")
+    _check_float(cell, name, row)
+    if not isinstance(cell, str) or is_category:
+        return cell
+    if not cell.strip():
+        return None
+    try:
+        seconds = date_seconds(cell.strip())
+        return float(cell) if seconds is None else seconds
+    except ValueError:
+        raise DataError(f"row {row}: {name[:40]!r} is {cell[:40]!r}; this column holds numbers") from None
 
 
 def _parts(rows: Sequence[dict[str, Any]], roles: Roles) -> Dataset:
@@ -101,7 +122,10 @@ def _parts(rows: Sequence[dict[str, Any]], roles: Roles) -> Dataset:
             wanted = (list,) if role == "vector" else (list, str) if role == "words" else (str, int, float)
             if not isinstance(cell, wanted):
                 raise DataError(f"row {number}: {name[:40]!r} is {type(cell).__name__}; as {role} it cannot be read")
-            _check_float(cell, name, number)
+            if role in ("number", "category"):
+                columns[name][number] = _cell(cell, name, number, is_category=role == "category")
+            else:
+                _check_float(cell, name, number)
             if role == "image":  # as above: a path would be opened on the server
                 columns[name][number] = _picture({"image": cell}, number, pixels)
     return _dataset(part_rows(columns, roles), "parts", rows)
