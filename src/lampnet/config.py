@@ -28,6 +28,7 @@ FOREST_ROWS = 50_000  # a forest of more rows takes longer to grow than it helps
 BOOSTED_KINDS = ("vector", "columns")
 BOOSTED_ROWS = (200, 5_000)
 BOOSTED_ENTRIES = 1_000_000  # rows x (columns + labels)
+FEATURES = {"embed": 0, "message-passing": 2}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -423,6 +424,17 @@ def _at_least(config: Any, bound: int, *names: str) -> None:
         value = getattr(config, name)
         if not value >= bound:
             raise ConfigError(f"{section}.{name}={value} must be at least {bound}")
+
+
+def feature_steps(features: str) -> int:
+    """`embed` or `message-passing` as rounds of messages among input nodes.
+
+    >>> feature_steps("message-passing")
+    2
+    """
+    if features not in FEATURES:
+        raise ConfigError(f"features={features!r} is not known; {did_you_mean(features, FEATURES)}")
+    return FEATURES[features]
 
 
 def _probability(config: Any, *names: str) -> None:

@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state
 
-from lampnet.config import Config
+from lampnet.config import Config, feature_steps
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
 from lampnet.data.from_arrays import is_frame, row_count, row_numbers, unmasked
@@ -47,21 +45,20 @@ from lampnet.inference.asked_decision import WHOLE_SET
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.saved_estimator import SavedEstimator
-from lampnet.pipeline.continuing import Start
 from lampnet.pipeline.control import FitRun
-from lampnet.pipeline.fit import fit
-from lampnet.pipeline.run import feature_steps
 from lampnet.runtime import distributed
 from lampnet.runtime.durations import seconds_of
+from lampnet.sklearn_base import SklearnClassifier
 from lampnet.training.progress import Progress, Stopped
 
 if TYPE_CHECKING:
     from lampnet.encoders.base import EncodedRows
     from lampnet.explain.explanation import Explanation
     from lampnet.explain.importance import Importance
+    from lampnet.pipeline.continuing import Start
 
 
-class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class LaMPClassifier(SklearnClassifier):
     """Predict sets of labels by Label Message Passing.
 
     Every parameter that is None is the preset's.
@@ -143,6 +140,9 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     (1, 3)
     """
 
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
     def __init__(
         self,
         *,
@@ -173,6 +173,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
+        super().__init__()
         self.preset, self.label_graph, self.features = preset, label_graph, features
         self.width, self.heads, self.steps = width, heads, steps
         self.dropout, self.node_dropout, self.base_learners = dropout, node_dropout, base_learners
@@ -231,6 +232,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _learn_on(
         self, start: LaMPClassifier | str | Path, X: Any, y: Any, sample_weight: Any, groups: Any, times: Any
     ) -> LaMPClassifier:
+        from lampnet.pipeline.continuing import Start
+
         before = start if isinstance(start, LaMPClassifier) else LaMPClassifier.load(start)
         data = before._dataset(X)
         targets = targets_for(y, before.classes_, before.y_form_, len(data))
@@ -275,6 +278,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         start: Start | None = None,
         hierarchy: LabelHierarchy | None = None,
     ) -> FittedModel:
+        from lampnet.pipeline.fit import fit  # heavy: imported only to train
+
         if sample_weight is not None:
             data = replace(data, weights=tuple(row_weights(sample_weight, len(data)).tolist()))
         splits = arranged_rows(data, groups, times)
@@ -341,6 +346,8 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> int:
         if isinstance(self.random_state, (int, np.integer)):
             return int(self.random_state)
+        from sklearn.utils import check_random_state
+
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _config(self, seed: int) -> Config:
@@ -401,8 +408,14 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.metric, str) or self.metric not in METRICS:
             raise ConfigError(f"metric={self.metric!r} is not known; {did_you_mean(str(self.metric), METRICS)}")
 
+    def _check_is_fitted(self) -> None:
+        if "model_" not in self.__dict__:
+            from sklearn.utils.validation import check_is_fitted  # heavy to import
+
+            check_is_fitted(self, "model_")
+
     def _dataset(self, X: Any) -> Dataset:
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         return rows_for(self, X)
 
     def _rule(self) -> Rule:
@@ -491,7 +504,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         threshold : instead, labels at least this probable
         at_least_one : a row that would get no label gets its most probable one
         """
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
         if self.y_form_.single and asked.anything:
             raise ConfigError(
@@ -513,7 +526,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         at_least_one: bool = False,
     ) -> list[list[Any]]:
         """The labels of each row, known and predicted ones, most probable first; parameters as in `predict`."""
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
         proba, chosen = self._decided(X, known, asked)
         names = self.classes_.tolist()
@@ -595,7 +608,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Call a label otherwise."""
         from lampnet.pipeline.label_edits import rename_label
 
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         self.model_ = rename_label(self.model_, str(old), str(new))
         classes = [new if str(label) == str(old) else label for label in self.classes_.tolist()]
         self.classes_ = more_classes(np.array(classes[:1], dtype=object), classes[1:])
@@ -625,7 +638,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _to_edit(self) -> LaMPClassifier:
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         if self.y_form_.single:
             raise ConfigError(
                 "each row of this model has exactly one class, so a class more or less would change all the others; "
@@ -706,7 +719,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _one_row(self, x: Any, known: Any) -> tuple[EncodedRows, np.ndarray, np.ndarray]:
         """One row as the encoder reads it, its logits (L,) with nothing known, and its states (L,)."""
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         self.model_.given_known()
         if self.y_form_.single:
             raise DataError("each row of this model has exactly one class, so there is no further label to suggest")
@@ -738,7 +751,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         sample_weight  what each row counts, (n,), at least 0
         """
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         self._check_metric()
         if row_count(X) == 0:
             raise DataError("X has no row; give at least one row to score")
@@ -800,7 +813,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters that are no plain data (a RandomState) are left out: a loaded classifier has their default.
         """
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         self._config(0)  # what is saved can be loaded
         names = tuple(map(str, getattr(self, "feature_names_in_", ())))
         saved = SavedEstimator(self.classes_, self.y_form_, self.get_params(deep=False), names)
@@ -812,7 +825,7 @@ class LaMPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         docs/export.md describes its inputs and what cannot be exported, which is refused with a `ConfigError`.
         """
-        check_is_fitted(self, "model_")
+        self._check_is_fitted()
         from lampnet.export.to_onnx import OnnxModel
 
         return OnnxModel(self.model_).save(file)

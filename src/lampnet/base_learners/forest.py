@@ -30,6 +30,7 @@ from lampnet.base_learners.grown_trees import (
     whole_numbers,
 )
 from lampnet.base_learners.protocol import QUIET, Features, FitContext, OnProgress, no_progress, part_of
+from lampnet.base_learners.row_sums import row_sums
 from lampnet.base_learners.tree_terms import LeafSums, SplitMeans
 from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import parts_of
@@ -224,8 +225,7 @@ class ForestLearner:
             counts = use.sum(axis=1)
             starts = np.concatenate([[0], np.cumsum(counts)])
             ones = np.ones(starts[-1], dtype=np.float32)
-            picked = sparse.csr_matrix((ones, leaf[use], starts), shape=(len(leaf), shares.shape[0])) @ shares
-            total = picked.toarray() if sparse.issparse(picked) else picked
+            total = row_sums(ones, leaf[use], starts, shares)
             # One vote for the prior keeps the logits finite.
             logits[first : first + _BLOCK] = _bounded_logit((total + self.prior) / (counts[:, None] + 1.0))
         return logits

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from lampnet.base_learners.feature_terms import FeatureTerms, Neighbours, through
 from lampnet.base_learners.protocol import FOLDS, QUIET, Features, FitContext, OnProgress, no_progress
+from lampnet.base_learners.row_sums import row_sums
 from lampnet.base_learners.stored_matrix import dense, matrix_arrays, matrix_from
 from lampnet.data.label_priors import any_share, label_priors, mixed_priors
 from lampnet.data.splits import fold_numbers
@@ -23,6 +24,8 @@ SIMILARITY_POWER = 6  # a neighbour's vote is its cosine to this power
 #: where a reference row comes from, as explanations call it with its number
 ORIGINS = ("training row {}", "validation row {}", "row {} of an earlier training")
 TRAINING, VALIDATION, EARLIER = range(len(ORIGINS))
+#: one row is compared with so many entries sooner than a sparse product has been set up
+_FEW_ENTRIES = 400_000
 _BLOCK = 512
 
 
@@ -153,7 +156,6 @@ class KNNLearner:
         """`folds`: of the rows and of the reference rows; a row's neighbours come from other folds."""
         logits = np.empty((X.shape[0], len(self.prior)), dtype=np.float32)
         k = min(NEIGHBOURS, self.X.shape[0] - int(folds is not None))
-        X_T = self._transposed()
         for first in range(0, X.shape[0], _BLOCK):
             progress(first / X.shape[0], "searching neighbours")
             block = slice(first, first + _BLOCK)
@@ -161,7 +163,7 @@ class KNNLearner:
                 logits[block] = _bounded_logit(self.prior)
                 continue
             rows = X if X.shape[0] <= _BLOCK else X[block]
-            cosine = dense(rows @ X_T).astype(np.float32, copy=False)
+            cosine = self._cosine(rows)
             if folds is not None:
                 cosine[folds[0][block, None] == folds[1]] = -np.inf
             nearest = np.argpartition(-cosine, k - 1, axis=1)[:, :k]
@@ -170,7 +172,7 @@ class KNNLearner:
             if self.row_weight is not None:
                 weight *= self.row_weight[nearest]
             starts = np.arange(0, weight.size + 1, k)
-            votes = dense(sparse.csr_matrix((weight.ravel(), nearest.ravel(), starts), shape=cosine.shape) @ self.Y)
+            votes = row_sums(weight.ravel(), nearest.ravel(), starts, self.Y)
             # One vote for the prior keeps the logits finite.
             logits[block] = _bounded_logit((votes + self.prior) / (weight.sum(axis=1, keepdims=True) + 1.0))
         return logits
@@ -219,9 +221,15 @@ class KNNLearner:
         for block in np.unique(rows_n // _BLOCK):
             own = np.flatnonzero(rows_n // _BLOCK == block)
             first = block * _BLOCK
-            cosine = dense(_unit_rows(X[first : first + _BLOCK]) @ self._transposed()).astype(np.float32, copy=False)
+            cosine = self._cosine(_unit_rows(X[first : first + _BLOCK]))
             nearest_nJ[own] = np.argpartition(-cosine[rows_n[own] - first], k - 1, axis=1)[:, :k]
         return nearest_nJ
+
+    def _cosine(self, rows: Any) -> np.ndarray:
+        """Similarities of unit rows to the reference rows, float32 (rows, n)."""
+        if sparse.issparse(rows) and rows.shape[0] == 1 and self.X.nnz <= _FEW_ENTRIES:
+            return np.asarray(self.X @ rows.toarray()[0])[None].astype(np.float32, copy=False)  # the same sums
+        return dense(rows @ self._transposed()).astype(np.float32, copy=False)
 
     def _transposed(self) -> Any:
         """(F, n) reference rows; kept, because to turn them round takes longer than to compare one row with them."""

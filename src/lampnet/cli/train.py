@@ -97,8 +97,8 @@ def command(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing while training.")] = False,
 ) -> int:
     """Train a model and write it to a folder."""
-    from lampnet.config import Config
-    from lampnet.pipeline.run import Resume, Run, feature_steps, holds_run
+    from lampnet.config import Config, feature_steps
+    from lampnet.pipeline.run import Resume, Run, holds_run
     from lampnet.readers.label_edges import HIERARCHY
     from lampnet.runtime.durations import seconds_of
 

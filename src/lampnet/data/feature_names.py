@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data
+from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.from_arrays import column_names, holds_words, in_seconds, is_frame, unmasked
@@ -31,7 +31,7 @@ def keep_features(estimator: Any, seen: Any = None) -> None:
 
 
 def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
-    """scikit-learn's own checks for numbers; names and widths remembered (`reset`) or compared."""
+    """scikit-learn's own checks for numbers, if needed; names and widths remembered (`reset`) or compared."""
     if kind == "parts" and isinstance(X, Mapping):
         if reset:
             estimator.n_features_in_ = len(X)
@@ -44,6 +44,10 @@ def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
             estimator.n_features_in_ = len(X.names)
             estimator.feature_names_in_ = np.array(X.names, dtype=object)
         return X
+    if not reset and _as_checked(estimator, X, kind):
+        return X
+    from sklearn.utils.validation import _check_feature_names, _check_n_features, validate_data  # heavy to import
+
     if is_frame(X):
         column_names(X)
     if is_frame(X) or kind == "parts" or (kind == "columns" and holds_words(X)):
@@ -57,6 +61,18 @@ def checked(estimator: Any, X: Any, kind: str, reset: bool) -> Any:
         return validate_data(
             estimator, X, reset=reset, accept_sparse=("csr", "csc"), dtype="numeric", ensure_all_finite=finite
         )
+
+
+def _as_checked(estimator: Any, X: Any, kind: str) -> bool:
+    """Whether scikit-learn's checks would give X back as it is: numbers without names, as wide as at fit."""
+    if "feature_names_in_" in estimator.__dict__ or "n_features_in_" not in estimator.__dict__:
+        return False
+    compressed = sparse.issparse(X) and X.format in ("csr", "csc")
+    if not (compressed or type(X) is np.ndarray) or X.ndim != 2 or X.dtype.kind not in "fiub" or X.shape[0] == 0:
+        return False
+    values = X.data if compressed else X
+    finite = np.isfinite(values).all() or (kind == "columns" and not np.isinf(values).any())
+    return bool(finite) and X.shape[1] == estimator.n_features_in_
 
 
 def rows_for(estimator: Any, X: Any) -> Dataset:

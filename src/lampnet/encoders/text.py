@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,12 @@ class TokenizedTexts:
     texts: Sequence[str]
     numbers: np.ndarray
     offsets: np.ndarray
+    weights: TextWeights
+
+    @cached_property
+    def words(self) -> sparse.csr_matrix:
+        """(n, V): the weights of the distinct words; not to be changed."""
+        return self.weights.nodes(self.numbers, self.offsets)
 
 
 class TextEncoder(Encoder):
@@ -101,19 +108,17 @@ class TextEncoder(Encoder):
         return self
 
     def parse(self, rows: Any) -> TokenizedTexts:
-        return TokenizedTexts(rows, *self.tokens.numbers(rows))
+        return TokenizedTexts(rows, *self.tokens.numbers(rows), self.weights)
 
     def nodes_of(self, parsed: TokenizedTexts) -> NodeRows:
         if self.config.text_nodes == "sequence":
             return self._sequence(parsed.numbers, parsed.offsets, self.weights.idf)
-        matrix = heaviest(self.weights.nodes(parsed.numbers, parsed.offsets), self.config.max_nodes)
-        if not self.config.tfidf:
-            matrix.data = np.ones_like(matrix.data)
-        return NodeRows.from_csr(matrix)
+        nodes = NodeRows.from_csr(heaviest(parsed.words, self.config.max_nodes))
+        return nodes if self.config.tfidf else replace(nodes, values=np.ones_like(nodes.values))
 
     def features_of(self, parsed: TokenizedTexts) -> sparse.csr_matrix:
         """tf-idf of words, and of word pairs in short texts or of the opening of long ones; each row of length one."""
-        return self.weights.features(parsed.numbers, parsed.offsets)
+        return self.weights.features(parsed.words, parsed.numbers, parsed.offsets)
 
     @property
     def n_ids(self) -> int:

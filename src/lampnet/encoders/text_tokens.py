@@ -19,6 +19,8 @@ UNKNOWN = "[UNK]"
 #: halves of characters, left behind where bytes were decoded badly; the tokenizer takes whole ones only
 _HALVES = re.compile("[\ud800-\udfff]")
 CHUNK = 2_000
+#: the same where there is only ASCII, which Python's `re` finds in an eighth of the time
+_ASCII_WORDS = re.compile(r"\w+(?:'\w+)*|[!?]", re.ASCII)
 
 
 class Tokens:
@@ -41,6 +43,7 @@ class Tokens:
         if merges is not None:
             model = models.BPE(vocabulary, list(merges), unk_token=UNKNOWN, continuing_subword_prefix="##")
         self._tokenizer = _tokenizer(model)
+        self._number_of = {word: number for number, word in enumerate(self.words)}
 
     @classmethod
     def learn(cls, texts: Sequence[str], config: InputConfig) -> Tokens:
@@ -70,11 +73,19 @@ class Tokens:
     def numbers(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Token numbers of all texts, int32 (N,), and offsets int64 (n + 1,); unknown words are -1."""
         texts = checked_texts(texts)
-        parts = [np.zeros(0, dtype=np.int32)]
-        for first in range(0, len(texts), CHUNK):
-            for encoding in self._tokenizer.encode_batch_fast(texts[first : first + CHUNK]):
-                parts.append(np.asarray(encoding.ids, dtype=np.int32))
-        return np.concatenate(parts) - np.int32(1), np.cumsum([len(part) for part in parts])
+        parts: list[np.ndarray] = [np.zeros(0, dtype=np.int32)] * (1 + len(texts))
+        others = []
+        for row, text in enumerate(texts):
+            if self.merges is None and text.isascii():
+                words = _ASCII_WORDS.findall(text.lower())
+                parts[1 + row] = np.array([self._number_of.get(word, -1) for word in words], dtype=np.int32)
+            else:
+                others.append(row)
+        for first in range(0, len(others), CHUNK):
+            rows = others[first : first + CHUNK]
+            for row, encoding in zip(rows, self._tokenizer.encode_batch_fast([texts[i] for i in rows]), strict=True):
+                parts[1 + row] = np.asarray(encoding.ids, dtype=np.int32) - np.int32(1)
+        return np.concatenate(parts), np.cumsum([len(part) for part in parts])
 
     def spans(self, text: str) -> list[tuple[int, int]]:
         """The character span of each token, unknown ones too."""

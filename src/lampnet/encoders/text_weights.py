@@ -52,19 +52,22 @@ class TextWeights:
         """(n, V): the weights (1 + log tf) * idf of the distinct words of each row."""
         return _weighted(word_counts(numbers, offsets, len(self.idf)), self.idf)
 
-    def features(self, numbers: np.ndarray, offsets: np.ndarray) -> sparse.csr_matrix:
-        """(n, V + P), words and word pairs, or (n, 2 V), words and those of the opening; each row of length one."""
-        words = self.nodes(numbers, offsets)
+    def features(self, words: sparse.csr_matrix, numbers: np.ndarray, offsets: np.ndarray) -> sparse.csr_matrix:
+        """(n, V + P), words and word pairs, or (n, 2 V), words and those of the opening; each row of length one.
+
+        words  what `nodes` makes of these numbers
+        """
         if self.opening:
             first = unit_rows(self.nodes(*_openings(numbers, offsets, self.opening)))
-            return unit_rows(sparse.hstack([unit_rows(words), OPENING_WEIGHT * first], format="csr"))
+            first.data *= np.float32(OPENING_WEIGHT)
+            return unit_rows(_side_by_side(unit_rows(words), first))
         if not len(self.pairs):
             return unit_rows(words)
         row, pair = _pairs(numbers, offsets, len(self.idf))
         index = np.minimum(np.searchsorted(self.pairs, pair), len(self.pairs) - 1)
         known = self.pairs[index] == pair
         counts = counted(row[known], index[known], (words.shape[0], len(self.pairs)))
-        return unit_rows(sparse.hstack([words, _weighted(counts, self.pair_idf)], format="csr"))
+        return unit_rows(_side_by_side(words, _weighted(counts, self.pair_idf)))
 
     def words_of(self, column: int) -> tuple[tuple[int, ...], int | None]:
         """The word or the words of a pair that a feature counts, and among how many of the first words, None for all.
@@ -120,6 +123,16 @@ def _openings(numbers: np.ndarray, offsets: np.ndarray, words: int) -> tuple[np.
 def _weighted(counts: sparse.csr_matrix, idf: np.ndarray) -> sparse.csr_matrix:
     counts.data = ((1 + np.log(counts.data)) * idf[counts.indices]).astype(np.float32)
     return counts
+
+
+def _side_by_side(left: sparse.csr_matrix, right: sparse.csr_matrix) -> sparse.csr_matrix:
+    if left.shape[0] != 1:
+        return sparse.csr_matrix(sparse.hstack([left, right], format="csr"))
+    data, columns = (
+        np.concatenate([left.data, right.data]),
+        np.concatenate([left.indices, right.indices + left.shape[1]]),
+    )
+    return sparse.csr_matrix((data, columns, [0, len(data)]), shape=(1, left.shape[1] + right.shape[1]))
 
 
 def _pairs(numbers: np.ndarray, offsets: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.ndarray]:

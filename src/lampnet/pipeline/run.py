@@ -20,7 +20,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.label_descriptions import with_descriptions
 from lampnet.data.splits import Splits
 from lampnet.data.weights import check_label_weight
-from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderError, did_you_mean
+from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderError
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.match_schema import as_trained, match_rows
 from lampnet.inference.predictor import FittedModel
@@ -53,7 +53,6 @@ from lampnet.training.progress import Callback, Stopped
 
 RUN = "run.json"
 MAX_RUN = 1_000_000
-FEATURES = {"embed": 0, "message-passing": 2}
 #: what `Run` may name beside the label graph: files and folders
 _NAMED = ("label_weight", "label_hierarchy", "label_descriptions", "start")
 
@@ -130,17 +129,6 @@ def _described(data: Splits | MappedRows, path: str, config: Config) -> Splits:
         )
     given = {name: one.value for name, one in read_label_values(file, "description").items()}
     return replace(data, train=with_descriptions(data.train, given, config))
-
-
-def feature_steps(features: str) -> int:
-    """`embed` or `message-passing` as rounds of messages among input nodes.
-
-    >>> feature_steps("message-passing")
-    2
-    """
-    if features not in FEATURES:
-        raise ConfigError(f"features={features!r} is not known; {did_you_mean(features, FEATURES)}")
-    return FEATURES[features]
 
 
 @dataclass(frozen=True)

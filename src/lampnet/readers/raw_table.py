@@ -20,7 +20,6 @@ EXACT = 2.0**53
 SAMPLE = 200
 #: Offsets of 64 bits: a column of any length is one array.
 STRING = pa.large_string()
-_MISSING_NUMBERS = pa.array(["", "?"], type=STRING)
 
 
 class TextColumn(Sequence[str]):
@@ -84,7 +83,7 @@ def _cast(values: pa.ChunkedArray) -> np.ndarray | None:
     try:
         numbers: np.ndarray = values.cast(pa.float64()).to_numpy()
     except pa.ArrowInvalid:
-        blank = compute.is_in(values, value_set=_MISSING_NUMBERS)
+        blank = compute.is_in(values, value_set=pa.array(["", "?"], type=STRING))  # at import, it would import pandas
         return _cast(compute.if_else(blank, None, values)) if compute.any(blank).as_py() else None
     return numbers
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from lampnet.config import InputConfig
 from lampnet.encoders.text import TextEncoder
+from lampnet.encoders.text_tokens import Tokens, checked_texts
 from lampnet.encoders.text_weights import OPENING_WEIGHT, OPENING_WORDS
 from lampnet.errors import DataError
 
@@ -164,3 +165,16 @@ def test_plain_positions_are_added_as_they_are():
         expected = embedding.vectors.weight[nodes.ids[node]] + torch.tensor(code)
         assert torch.allclose(z[0, node], expected, atol=1e-6)
     assert "position_weight" in encoder_of(text_nodes="sequence").embedding(6).state_dict()
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=127), max_size=40), min_size=1, max_size=5), st.text(max_size=9))
+def test_words_of_plain_text_are_those_that_the_tokenizer_finds(texts: list[str], other: str) -> None:
+    tokens = Tokens(("a", "b", "it's", "_", "0", "!", "?"))
+    texts = [*texts, "It's A_b 0'a' b!?_", other]
+    numbers, offsets = tokens.numbers(texts)
+    encoded = tokens._tokenizer.encode_batch_fast(
+        [text if text != other else checked_texts([text])[0] for text in texts]
+    )
+    assert numbers.tolist() == [number - 1 for encoding in encoded for number in encoding.ids]
+    assert np.diff(offsets).tolist() == [len(encoding.ids) for encoding in encoded]
+    assert [len(tokens.spans(text)) for text in texts] == np.diff(offsets).tolist()

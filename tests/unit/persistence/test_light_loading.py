@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from lampnet import LaMPClassifier
 from lampnet.inference.predictor import FittedModel
@@ -43,6 +46,55 @@ def test_a_loaded_model_predicts_without_heavy_libraries(folder: Path, model: Fi
     )
     run = subprocess.run([sys.executable, "-c", code, str(folder), *HEAVY], check=True, capture_output=True, text=True)
     assert run.stdout.split() == []
+
+
+@pytest.mark.parametrize("rows", [sparse.csr_matrix(np.eye(30, 12)), np.eye(30, 12), ["a red fox", "the sea"] * 15])
+def test_a_loaded_estimator_predicts_without_heavy_libraries(rows: Any, tmp_path: Path) -> None:
+    truth = (np.random.default_rng(0).random((30, 3)) < 0.5).astype(float)
+    model = LaMPClassifier(preset="quick", base_learners="linear").fit(rows, truth)
+    model.save(tmp_path / "model")
+    (tmp_path / "rows.pickle").write_bytes(pickle.dumps(rows[:2]))
+    (tmp_path / "expected.npy").write_bytes(model.predict(rows[:2]).astype("u1").tobytes())
+    code = (
+        "import sys, pickle\n"
+        "from pathlib import Path\n"
+        "from lampnet import LaMPClassifier\n"
+        "model = LaMPClassifier.load(sys.argv[1])\n"
+        "rows = pickle.loads(Path(sys.argv[2]).read_bytes())\n"
+        "assert model.predict(rows).astype('u1').tobytes() == Path(sys.argv[3]).read_bytes()\n"
+        "print(*(name for name in sys.argv[4:] if name in sys.modules))\n"
+    )
+    files = [str(tmp_path / name) for name in ("model", "rows.pickle", "expected.npy")]
+    run = subprocess.run([sys.executable, "-c", code, *files, *HEAVY], check=True, capture_output=True, text=True)
+    assert run.stdout.split() == []
+
+
+def test_the_command_predicts_without_training_libraries(tmp_path: Path) -> None:
+    texts = ["a red fox", "the sea"] * 15
+    truth = (np.random.default_rng(0).random((30, 3)) < 0.5).astype(float)
+    LaMPClassifier(preset="quick", base_learners="linear").fit(texts, truth).save(tmp_path / "model")
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    code = (
+        "import sys\n"
+        "from lampnet.cli import main\n"
+        "heavy = sys.argv[1:]\n"
+        "sys.argv = ['lampnet', 'predict', 'model', 'rows.jsonl', '--out', 'tags.jsonl']\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    assert not end.code\n"
+        "print(*(name for name in heavy if name in sys.modules))\n"
+    )
+    needed = {"typer", "pyarrow"}  # the command line, and what reads tables
+    run = subprocess.run(
+        [sys.executable, "-c", code, *(name for name in HEAVY if name not in needed)],
+        cwd=tmp_path,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert run.stdout.splitlines()[-1:] in ([], [""])
+    assert len((tmp_path / "tags.jsonl").read_text(encoding="utf-8").splitlines()) == 30
 
 
 @pytest.mark.parametrize("kind", ["dna", "image", "vector", "text"])
