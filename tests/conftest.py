@@ -7,6 +7,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# On a busy machine an example takes seconds to draw and to run, which says nothing about the code.
+settings.register_profile("lampnet", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("lampnet")
 
 # A shell starts background commands with Ctrl-C ignored, and their children inherit it: the tests of Ctrl-C would wait.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

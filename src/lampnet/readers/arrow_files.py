@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute, parquet, types
 
+from lampnet.data.names import repeated
 from lampnet.errors import FormatError
-from lampnet.readers.arrow_sizes import cell_sizes, plain, viewed_bytes
+from lampnet.readers.arrow_sizes import cell_sizes, is_binary, plain, viewed_bytes
 from lampnet.readers.files import ARROW_SUFFIXES, MAX_DIMENSION, plain_suffix
 from lampnet.readers.parquet_pages import ParquetPages
 from lampnet.readers.raw_table import EXACT, STRING, RawTable, TextColumn
@@ -68,11 +69,15 @@ def arrow_chunks(path: Path, size: int, columns: Sequence[str] | None = None) ->
 def raw_table(path: Path, loaded: Any, lines: Sequence[int], budget: MemoryBudget) -> RawTable:
     """The columns of an Arrow table: numbers as floats, everything else as text or lists."""
     columns: list[Any] = []
-    for coded in loaded.columns:
+    if (twice := repeated(loaded.column_names)) is not None:
+        raise FormatError(path, f"the column name {twice!r} occurs twice; give every column a name of its own")
+    for name, coded in zip(loaded.column_names, loaded.columns, strict=True):
         for chunk in coded.chunks:
             for start in range(0, len(chunk), _COUNTED_ROWS):
                 budget.take(int(cell_sizes(chunk.slice(start, _COUNTED_ROWS), budget).sum()))
         column = pa.chunked_array([plain(chunk) for chunk in coded.chunks], None if coded.num_chunks else coded.type)
+        if is_binary(column.type):
+            column = _text_of_bytes(path, name, column, lines)
         kind = column.type
         exact = not types.is_integer(kind) or not _beyond_floats(compute.min_max(column).as_py())
         if exact and (types.is_floating(kind) or types.is_integer(kind) or types.is_boolean(kind)):
@@ -101,10 +106,41 @@ def list_cells(column: Any) -> list[list[Any]]:
     for chunk in column.chunks:
         flat = compute.list_flatten(chunk)
         flat = plain(flat) if types.is_dictionary(flat.type) or types.is_string(flat.type) else flat
+        if is_binary(flat.type):
+            text = _decoded(flat)
+            flat = flat if text is None else text
         is_text = types.is_large_string(flat.type)
         values += flat.to_numpy(zero_copy_only=False).tolist() if is_text else flat.to_pylist()
     ends = np.cumsum(lengths)
     return [values[first:last] for first, last in zip((ends - lengths).tolist(), ends.tolist(), strict=True)]
+
+
+def _text_of_bytes(path: Path, name: str, column: Any, lines: Sequence[int]) -> Any:
+    """A column of bytes as text, which some programs write so; as it is where most of it is no text."""
+    text = _decoded(column)
+    if text is not None:
+        return text
+    wrong = [row for row, cell in enumerate(column.to_pylist()) if cell is not None and not _is_utf8(cell)]
+    if 2 * len(wrong) < len(column):
+        problem = f"the column {name!r} holds bytes that are not UTF-8; write it as text"
+        raise FormatError(path, problem, lines[wrong[0]])
+    return column
+
+
+def _decoded(values: Any) -> Any:
+    """Bytes as text with offsets of 64 bits; None where they are not UTF-8."""
+    try:
+        return values.cast(pa.large_binary()).cast(pa.large_string())
+    except pa.ArrowInvalid:
+        return None
+
+
+def _is_utf8(cell: bytes) -> bool:
+    try:
+        cell.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _beyond_floats(ends: dict[str, int | None]) -> bool:

@@ -57,7 +57,7 @@ def cell_sizes(array: Any, budget: MemoryBudget) -> np.ndarray:
         raise pa.ArrowInvalid(f"a column of the type {kind} cannot be read; write plain values")
     if _is_string(kind):
         return _lengths(array) * 2 + STRING
-    return _lengths(array) * 8 + STRING if _is_binary(kind) else np.full(len(array), float(_NUMBER))
+    return _lengths(array) * 8 + STRING if is_binary(kind) else np.full(len(array), float(_NUMBER))
 
 
 def viewed_bytes(array: Any) -> int:
@@ -115,8 +115,8 @@ def _is_string(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _is_binary(kind: Any) -> bool:
-    """Bytes, which become text with their escapes."""
+def is_binary(kind: Any) -> bool:
+    """Bytes, which may be text."""
     plain_or_fixed = types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
     return bool(plain_or_fixed or types.is_binary_view(kind))
 

@@ -20,6 +20,7 @@ from lampnet.readers.tables import read_table
 from lampnet.runtime.memory_limit import limited_to
 
 arrow = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 
 TEXTS = ["war and peace", "a funny road trip", "two cooks in love", "the long night"]
 TAGS = ["drama|war", "comedy", "comedy|love", ""]
@@ -46,6 +47,44 @@ def test_arrow_reads_as_the_csv_does(name: str, compression: str | None, tmp_pat
     assert (data.kind, list(data.rows), data.label_names) == (same.kind, list(same.rows), same.label_names)
     assert (data.indicator() == same.indicator()).all()
     assert data.ids == same.ids
+
+
+BYTES = (
+    lambda values: arrow.array(values, arrow.binary()),
+    lambda values: arrow.array(values, arrow.large_binary()),
+    lambda values: arrow.array(values, arrow.binary_view()),
+    lambda values: arrow.array(values, arrow.binary()).dictionary_encode(),
+)
+
+
+@pytest.mark.parametrize("bytes_of", BYTES, ids=["binary", "large", "views", "coded"])
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_texts_that_were_written_as_bytes(bytes_of: Any, ending: str, tmp_path: Path) -> None:
+    """As Spark and Impala write texts by default, in lists too."""
+
+    def written(texts: list[bytes | None]) -> Path:
+        lists = arrow.ListArray.from_arrays([0, 2, 3, 3, 4], bytes_of([b"a", b"b", b"a", "ü".encode()]))
+        path = tmp_path / f"rows.{ending}"
+        columns = {"text": bytes_of(texts), "labels": lists}
+        if ending == "parquet":
+            parquet.write_table(arrow.table(columns), path)
+            return path
+        return write_arrow(path, columns)
+
+    data = read_file(written([text.encode() for text in TEXTS]))
+    assert (data.kind, list(data.rows), data.label_names) == ("text", TEXTS, ("a", "b", "ü"))
+    with pytest.raises(FormatError, match=r"line 3: the column 'text' holds bytes that are not UTF-8"):
+        read_file(written([b"red fox", None, b"\xff\xfe", b"blue sea"]))
+
+
+def test_a_column_name_that_occurs_twice(tmp_path: Path) -> None:
+    table = arrow.Table.from_arrays(
+        [arrow.array(TEXTS), arrow.array(TAGS), arrow.array(TEXTS)], ["text", "tags", "text"]
+    )
+    with arrow.ipc.new_file(tmp_path / "twice.arrow", table.schema) as writer:
+        writer.write_table(table)
+    with pytest.raises(FormatError, match="the column name 'text' occurs twice"):
+        read_file(tmp_path / "twice.arrow")
 
 
 def test_numbers_and_dictionaries(tmp_path: Path) -> None:
