@@ -162,8 +162,24 @@ def verdict(results: Sequence[Mapping[str, Any]], regime: str = SHOWN) -> str:
     return text + (f" Not measured in this regime: {_names(missing)}." if missing else "")
 
 
+def earlier_forms(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence on each system of lampnet with results of an earlier recipe."""
+    by_datasets: dict[tuple[str, ...], list[str]] = {}
+    for name, system in KNOWN_SYSTEMS.items():
+        own = [r for r in results if r["system"] == name and r.get("form", 0) != system.form]
+        if own:
+            datasets = tuple(dataset for dataset in SEEDS if any(r["dataset"] == dataset for r in own))
+            by_datasets.setdefault(datasets, []).append(f"*{system.title}*")
+    return [
+        f"The results of {_names(titles)} on {_names(datasets)} are of an earlier version, in which what a shift "
+        "counts did not depend on how much is known."
+        for datasets, titles in by_datasets.items()
+    ]
+
+
 def section(results: Sequence[Mapping[str, Any]]) -> str:
     parts = [verdict(results, regime) for regime in (SHOWN, "positives:1", "share:50")]
+    parts += earlier_forms(results)
     parts += ["### The mean of all regimes", overall_table(results)]
     for regime in (SHOWN, *(str(r) for r in REGIMES if str(r) != SHOWN)):
         parts += [f"### {TITLES[regime]}", table(results, regime)]

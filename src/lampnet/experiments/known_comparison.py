@@ -136,6 +136,7 @@ def run_known(system: KnownSystem, rows: KnownRows, seed: int) -> dict[str, Any]
     return {
         "system": system.name,
         "title": system.title,
+        "form": system.form,
         "seed": seed,
         "finished": True,
         "version": version(),

@@ -30,6 +30,8 @@ Said = Callable[[np.ndarray, States], np.ndarray]
 #: what the shifts of the co-occurrence update may count; chosen on labelled rows
 UPDATES = (0.2, 0.35, 0.5, 0.7, 1.0, 1.4)
 FOLDS = 5
+#: lampnet's recipe: 1, what shifts count depends on how much is known
+FORM = 1
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class KnownSystem:
     """A method that takes known labels.
 
     floor  one that a user could build without lampnet's label messages, so that messages have to beat it
+    form   which of lampnet's recipes this is; results of an earlier one have another number, or none
     """
 
     name: str
     title: str
     fit: Callable[[KnownRows, int], Said]
     floor: bool = False
+    form: int = 0
 
 
 def _nothing(rows: KnownRows, seed: int) -> Said:
@@ -105,8 +109,8 @@ KNOWN_SYSTEMS: dict[str, KnownSystem] = {
         KnownSystem("linear", "linear, label states", _linear, floor=True),
         KnownSystem("mlp", "MLP, label states", _perceptron, floor=True),
         KnownSystem("chain", "chain, clamped", _chain, floor=True),
-        KnownSystem("shifts", "lampnet, shifts", _lampnet("shifts")),
-        KnownSystem("edgeless", "lampnet, edgeless", _lampnet("messages", "edgeless")),
-        KnownSystem("messages", "lampnet, messages", _lampnet("messages")),
+        KnownSystem("shifts", "lampnet, shifts", _lampnet("shifts"), form=FORM),
+        KnownSystem("edgeless", "lampnet, edgeless", _lampnet("messages", "edgeless"), form=FORM),
+        KnownSystem("messages", "lampnet, messages", _lampnet("messages"), form=FORM),
     )
 }

@@ -11,6 +11,8 @@ START = "start"
 CALIBRATION = "calibration"
 #: how far a label's logit is lowered to its parents'
 HIERARCHY = "label hierarchy"
+#: what it changes that so many labels of the row are known, whichever they are
+HOW_MUCH = "how much is known"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ from lampnet.base_learners.feature_terms import FeatureTerms
 from lampnet.base_learners.label_dependence import SHIFTS
 from lampnet.data.known_labels import UNKNOWN, is_soft
 from lampnet.explain.attention import PredictedRows
-from lampnet.explain.contributions import CALIBRATION, HIERARCHY, START, Contribution, LogitSum, Term
+from lampnet.explain.contributions import CALIBRATION, HIERARCHY, HOW_MUCH, START, Contribution, LogitSum, Term
 from lampnet.explain.given_known import GivenKnown
 
 #: terms listed of a source, the largest
@@ -132,10 +132,11 @@ def _known_steps(
         yield "known labels", np.asarray(given.given_logits[row, labels] - logits[0, labels], dtype=np.float64)
         return
     free = np.asarray(conditional.free_logits(logits, states)[0, labels], dtype=np.float64)
-    shifts = conditional.dependence.shifts(logits, states)[0, labels] * conditional.shift_weight
-    for name, values in zip(SHIFTS, shifts.T.astype(np.float64), strict=False):
+    shifts = conditional.dependence.shifts(logits, states)
+    parts = conditional.shift_weights.parts(logits, shifts, states)[0, labels].astype(np.float64)
+    for name, values in zip((HOW_MUCH, *SHIFTS), parts.T, strict=False):
         yield f"known labels: {name}", values
-    rest = free - logits[0, labels] - shifts.sum(axis=1)
+    rest = free - logits[0, labels] - parts.sum(axis=1)
     if conditional.members:
         yield "known labels: messages", rest
     stated = given.states[row, labels] != UNKNOWN

@@ -12,6 +12,7 @@ from scipy.special import logit
 
 from lampnet.base_learners import label_covariance, label_sets
 from lampnet.base_learners.label_dependence import LabelDependence
+from lampnet.base_learners.shift_weights import MOST_TRUE, ShiftWeights, bounds
 from lampnet.export.graph import Graph, Value
 from lampnet.export.hierarchy import implied, lowered
 from lampnet.export.network import label_sources, passed
@@ -48,25 +49,34 @@ def given_known(graph: Graph, conditional: Conditional, logits_BL: Value, known:
 
 def _free_logits(graph: Graph, conditional: Conditional, logits: Value, states: Value) -> Value:
     shifts = _shifts(graph, conditional.dependence, logits, states)
-    shifted = _weighted(graph, logits, shifts, conditional.shift_weight)
+    shifted = _weighted(graph, conditional.shift_weights, logits, shifts, states)
     if not conditional.members:
         return shifted
-    given = graph.joined([one.unsqueezed(-1) for one in (logits, *shifts)], axis=-1)
-    corrected = graph.mean([_member(graph, own, logits, shifts, given, states) for own in conditional.members])
+    given = graph.joined([one.unsqueezed(-1) for one in (shifted, logits, *shifts)], axis=-1)
+    corrected = graph.mean([_member(graph, own, shifted, logits, given, states) for own in conditional.members])
     return shifted + (corrected - shifted) * float(np.float32(conditional.correction))
 
 
-def _weighted(graph: Graph, logits: Value, shifts: list[Value], weights: np.ndarray) -> Value:
-    for shift, weight in zip(shifts, weights, strict=True):
-        logits = logits + shift * float(weight)
-    return logits
+def _weighted(graph: Graph, weights: ShiftWeights, logits: Value, shifts: list[Value], states: Value) -> Value:
+    """`ShiftWeights.shifted`, of rows about which something is known."""
+    true, false = ((states.equals(np.int64(way))).cast(np.float32).summed(1) for way in (1, -1))
+    log_true = graph.op("Log", graph.op("Clip", true, np.float32(1), np.float32(MOST_TRUE)))
+    share = graph.op("Sqrt", (true + false) / graph.op("Shape", states, start=1, end=2).cast(np.float32))
+    refused = (false > np.float32(0)).cast(np.float32)
+    how = graph.joined([true * 0.0 + 1.0, log_true / float(2 * np.log(2)), share, refused], axis=1)
+    low, high = bounds(weights.n_shifts)
+    weight = graph.op("Min", graph.op("Max", how @ weights.table_PC, low[None]), high[None])
+    each = [weight.sliced(at, at + 1, 1) for at in range(2 + weights.n_shifts)]
+    shifted = logits + each[0] * logits + each[1]
+    for shift, counts in zip(shifts, each[2:], strict=True):
+        shifted = shifted + shift * counts
+    return shifted
 
 
 def _member(
-    graph: Graph, network: LabelStates, logits: Value, shifts: list[Value], given_BLC: Value, states: Value
+    graph: Graph, network: LabelStates, initial: Value, logits: Value, given_BLC: Value, states: Value
 ) -> Value:
     """`LabelStates.forward`: label messages that correct the shifted logits."""
-    initial = _weighted(graph, logits, shifts, array(network.shift_weight))
     L, N = network.n_labels, network.config.shortlist
     if 0 < N < L:
         promising = graph.where(states < np.int64(0), logits, initial)

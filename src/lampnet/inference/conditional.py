@@ -14,6 +14,7 @@ import torch
 from scipy.special import expit, logit
 
 from lampnet.base_learners.label_dependence import LabelDependence
+from lampnet.base_learners.shift_weights import ShiftWeights
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, States, is_soft
 from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.evaluation.choose_rules import Decisions
@@ -36,7 +37,7 @@ class Conditional:
     """What turns logits with nothing known into logits given what is known.
 
     dependence    closed-form shifts
-    shift_weight  (C,) what each counts
+    shift_weights what each counts, by how much is known
     members       networks whose mean corrects the shifted logits; none where that is no better
     correction    the share of their correction that counts
     decisions     for few and for many known labels, chosen on held-out rows; without the hierarchy
@@ -44,7 +45,7 @@ class Conditional:
     """
 
     dependence: LabelDependence
-    shift_weight: np.ndarray
+    shift_weights: ShiftWeights
     members: list[LabelStates] = field(default_factory=list)
     correction: float = 1.0
     decisions: dict[str, Decisions] = field(default_factory=dict)
@@ -67,16 +68,41 @@ class Conditional:
         result = np.where(states_nL == UNKNOWN, result, KNOWN_LOGIT * states_nL).astype(np.float32)
         return result if self.hierarchy is None else self.hierarchy.lowered(result)
 
-    def free_logits(self, logits_BL: np.ndarray, states_BL: States) -> np.ndarray:
-        """As `logits` for one batch, but what is known does not decide a label's own logit."""
+    def without_each(self, logits_L: np.ndarray, states_L: States) -> np.ndarray:
+        """Logits of one row's unknown labels, then those without each of the k known labels, float32 (1 + k, L).
+
+        The others count as if the label were known, so that one which says nothing about another moves it by nothing.
+        """
+        known = np.flatnonzero(states_L != UNKNOWN)
+        states_KL = np.repeat(states_L[None], 1 + len(known), axis=0)
+        states_KL[np.arange(1, 1 + len(known)), known] = UNKNOWN
+        logits_KL = np.repeat(logits_L[None], len(states_KL), axis=0).astype(np.float32)
+        if is_soft(states_L).any():
+            return self.logits(logits_KL, states_KL)
+        states_KL = self.implied(states_KL)
+        if len(known):
+            for first in range(0, len(states_KL), BATCH_ROWS):
+                rows = slice(first, first + BATCH_ROWS)
+                counted_BL = np.repeat(states_KL[:1], len(states_KL[rows]), axis=0)
+                logits_KL[rows] = self.free_logits(logits_KL[rows], states_KL[rows], counted_BL)
+        if self.hierarchy is None:
+            return logits_KL
+        known_KL = np.where(states_KL == UNKNOWN, logits_KL, KNOWN_LOGIT * states_KL)
+        return self.hierarchy.lowered(known_KL.astype(np.float32))
+
+    def free_logits(self, logits_BL: np.ndarray, states_BL: States, counted_BL: States | None = None) -> np.ndarray:
+        """As `logits` for one batch, but what is known does not decide a label's own logit.
+
+        counted_BL  how much is known, if other than states_BL
+        """
         shifts_BLC = self.dependence.shifts(logits_BL, states_BL)
-        shifted_BL = np.asarray(logits_BL + shifts_BLC @ self.shift_weight, dtype=np.float32)
+        shifted_BL = self.shift_weights.shifted(logits_BL, shifts_BLC, states_BL if counted_BL is None else counted_BL)
         if not self.members:
             return shifted_BL
-        given = (torch.from_numpy(np.ascontiguousarray(logits_BL)), torch.from_numpy(shifts_BLC))
+        given = [torch.from_numpy(np.ascontiguousarray(one)) for one in (shifted_BL, logits_BL, shifts_BLC)]
         states = torch.from_numpy(states_BL.astype(np.int64))
         with torch.inference_mode():
-            corrected_BL = torch.stack([network(*given, states)[0] for network in self.members]).mean(0).numpy()
+            corrected_BL = torch.stack([network(*given, states) for network in self.members]).mean(0).numpy()
         return blended(shifted_BL, corrected_BL, self.correction)
 
     def proba(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:

@@ -24,7 +24,7 @@ class Suggestion:
     label       its number
     proba       its probability, given the input and what is known
     from_input  how far the input moves its log-odds away from its prior
-    from_known  how far each known label moves its log-odds, by number: what would be lost without knowing it
+    from_known  how far each known label moves its log-odds, by number; that so many labels are known is no part of it
     """
 
     label: int
@@ -38,9 +38,7 @@ def suggest(
 ) -> list[Suggestion]:
     """The most probable unknown labels, at most so many, each with what moved it."""
     known = np.flatnonzero(states_L != UNKNOWN)
-    states = np.repeat(states_L[None], len(known) + 1, axis=0)
-    states[np.arange(1, len(known) + 1), known] = UNKNOWN  # row k + 1 does not know the k-th known label
-    logits = conditional.logits(np.repeat(logits_L[None], len(states), axis=0), states)
+    logits = conditional.without_each(logits_L, states_L)
     unknown = np.flatnonzero(conditional.implied(states_L[None])[0] == UNKNOWN)
     ranked = unknown[np.argsort(-logits[0, unknown], kind="stable")][:most]
     return [

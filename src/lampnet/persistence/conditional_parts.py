@@ -9,6 +9,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.base_learners.label_dependence import LabelDependence
+from lampnet.base_learners.shift_weights import ShiftWeights
 from lampnet.config import Config
 from lampnet.errors import ModelFolderError
 from lampnet.evaluation.choose_rules import Decisions
@@ -25,7 +26,7 @@ Fill = Callable[[Callable[[], LabelStates], Mapping[str, np.ndarray]], LabelStat
 def conditional_arrays(conditional: Conditional) -> dict[str, np.ndarray]:
     """All numbers, by name."""
     arrays = {f"tables.{name}": table for name, table in conditional.dependence.arrays().items()}
-    arrays["shift_weight"] = conditional.shift_weight
+    arrays["shift_weight"] = conditional.shift_weights.table_PC
     for number, network in enumerate(conditional.members):
         arrays |= {f"members.{number}.{name}": p.detach().numpy() for name, p in network.state_dict().items()}
     return {PREFIX + name: array for name, array in arrays.items()}
@@ -61,16 +62,17 @@ def restore_conditional(
 ) -> Conditional:
     """What `conditional_arrays` and `conditional_json` described, checked: the folder is untrusted."""
     own = arrays_under(arrays, PREFIX)
-    weight = own.get("shift_weight")
     dependence = LabelDependence.restore(arrays_under(own, "tables."), n_labels)
     n_shifts = dependence.n_shifts
-    _require(weight is not None and weight.shape == (n_shifts,) and weight.dtype == np.float32, "no shift weights")
+    stored = own.get("shift_weight")
+    weights = ShiftWeights.restore(stored, n_shifts)
+    if data["members"] and stored is not None and stored.ndim == 1:
+        raise ModelFolderError("the networks on known labels are of an earlier version; train the model again")
     correction, decisions = data.get("correction"), data.get("decisions")
     _require(isinstance(correction, (int, float)) and 0 <= correction <= 1, "its correction is no share")
     _require(isinstance(decisions, Mapping) and set(decisions) <= {"few", "many"}, "its decisions are damaged")
     assert isinstance(decisions, Mapping)
     assert isinstance(correction, (int, float))
-    assert weight is not None
 
     def build() -> LabelStates:
         return build_label_states(config.known, LabelGraph(config.label_graph, graph, n_labels), n_shifts)
@@ -78,7 +80,7 @@ def restore_conditional(
     members = [fill(build, arrays_under(own, f"members.{number}.")) for number in range(data["members"])]
     return Conditional(
         dependence=dependence,
-        shift_weight=weight,
+        shift_weights=weights,
         members=members,
         correction=float(correction),
         decisions={name: Decisions.from_json(rules, n_labels) for name, rules in decisions.items()},

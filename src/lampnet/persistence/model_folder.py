@@ -49,8 +49,9 @@ from lampnet.runtime.limited_json import parse_json
 from lampnet.runtime.regular_files import read_regular
 
 FORMAT = "lampnet-model"
-#: version 4 adds the calibration and the promises, version 5 what the rows of a kNN count; older models have none
-VERSION, READABLE = 5, (3, 4, 5)
+#: version 4 adds the calibration and the promises, version 5 what the rows of a kNN count; older models have none.
+#: From version 6 on, what a shift by known labels counts depends on how much is known.
+VERSION, READABLE = 6, (3, 4, 5, 6)
 MODEL, CARD = "model.json", "README.md"
 CHECKPOINTS = "checkpoints"
 MAX_JSON = 64_000_000

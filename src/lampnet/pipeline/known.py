@@ -15,6 +15,7 @@ import torch
 from scipy.special import expit, logit
 
 from lampnet.base_learners.label_dependence import SHIFTS, cross_fit_dependence
+from lampnet.base_learners.shift_weights import ShiftWeights, how_known
 from lampnet.config import Config, TrainingConfig
 from lampnet.data.known_labels import TRUE, UNKNOWN, States
 from lampnet.data.label_hierarchy import LabelHierarchy
@@ -36,6 +37,10 @@ from lampnet.training.known_trainer import LabelledLogits, train_label_states
 FOLDS = 5
 #: rows that the network learns from, and rows that weights and decisions are chosen on
 MOST_ROWS, CHOICE_ROWS = 20_000, 4_000
+#: of fewer rows, weights are fitted on several draws of what is known; and on so many labels of all rows at most
+FEWEST_DRAWS, CHOICE_ENTRIES = 3_000, 200_000
+#: how far weights are pulled to zero, and their dependence on how much is known
+PULL, PULL_OF_HOW = 1.0, 10.0
 #: shares of the networks' correction that are tried on held-out rows
 CORRECTIONS = (0.0, 0.5, 1.0)
 LEAST_PROBA = 1e-5
@@ -106,11 +111,11 @@ def fit_conditional(
     fold_n = fold_numbers(n, FOLDS, seed)
     dependence = cross_fit_dependence(Y_nL, logits_nL, fold_n)
     data = LabelledLogits(Y_nL, logits_nL, fold_n, dependence)
-    weight = fit_shift_weight(data, seed)
+    weights = fit_shift_weights(data, seed)
     members: list[LabelStates] = []
     if config.known.method == "messages":
-        members = _Members(data, config, graph, weight, control).trained()
-    few, many = (_held_out(data, regimes, weight, members, seed, hierarchy) for regimes in (FEW, MANY))
+        members = _Members(data, config, graph, weights, control).trained()
+    few, many = (_held_out(data, regimes, weights, members, seed, hierarchy) for regimes in (FEW, MANY))
     correction = _best_correction([few, many]) if members else 0.0
     if members:
         control.log(f"known labels: {correction:.0%} of the networks' correction counts")
@@ -123,28 +128,44 @@ def fit_conditional(
             proba = hierarchy.lowered(np.where(unknown, proba, revealed.states == TRUE))
         proba = np.where(unknown, proba, 0.0)
         decisions[name] = choose_decisions(revealed.truth, proba.astype(np.float32), seed=seed)
-    return Conditional(dependence.whole, weight, members if correction else [], correction, decisions, hierarchy)
+    return Conditional(dependence.whole, weights, members if correction else [], correction, decisions, hierarchy)
 
 
-def fit_shift_weight(data: LabelledLogits, seed: int) -> np.ndarray:
-    """What each closed-form shift counts, float32 (C,): a logistic regression with the logits as offset."""
+def fit_shift_weights(data: LabelledLogits, seed: int) -> ShiftWeights:
+    """What each closed-form shift counts: a logistic regression on masked labels, with the logits as offset."""
     random = np.random.default_rng(seed)
-    rows = np.sort(random.permutation(len(data.Y_nL))[:CHOICE_ROWS])
+    n = len(data.Y_nL)
+    draws = max(1, min(10, FEWEST_DRAWS // n))
+    rows = np.sort(np.concatenate([random.permutation(n) for _ in range(draws)])[:CHOICE_ROWS])
     Y, logits = data.Y_nL[rows], data.logits_nL[rows]
     states = draw_known(Y, logits, random)
     shifts = data.dependence.shifts(logits, states, data.fold_n[rows])
     counts = (states == UNKNOWN) & ~np.isnan(Y) & (states != UNKNOWN).any(axis=1, keepdims=True)
-    x, y, offset = shifts[counts].astype(np.float64), Y[counts], logits[counts]
-    return np.asarray(np.clip(newton_weights(x, y, offset), 0.0, 2.0), dtype=np.float32)
+    row, label = (at[_at_most(counts.sum(), CHOICE_ENTRIES, random)] for at in np.nonzero(counts))
+    offset = logits[row, label]
+    x = np.column_stack([offset, np.ones(len(row)), shifts[row, label]]).astype(np.float64)
+    how = how_known(states)[row].astype(np.float64)
+    each = (how[:, :, None] * x[:, None, :]).reshape(len(row), how.shape[1] * x.shape[1])
+    pull = np.repeat([PULL, *[PULL_OF_HOW] * (how.shape[1] - 1)], x.shape[1]) * draws
+    table = newton_weights(each, Y[row, label], offset, pull).reshape(how.shape[1], -1)
+    return ShiftWeights(table.astype(np.float32))
 
 
-def newton_weights(x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0) -> np.ndarray:
+def _at_most(n: int, most: int, random: np.random.Generator) -> np.ndarray:
+    """Some of n numbers, all where they are not too many."""
+    return np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
+
+
+def newton_weights(
+    x: np.ndarray, y: np.ndarray, offset: np.ndarray | float = 0.0, pull: np.ndarray | float = 1.0
+) -> np.ndarray:
     """Weights (C,) of a logistic regression without intercept on few features x (n, C), lightly pulled to zero."""
     weight = np.zeros(x.shape[1])
+    ridge = np.diag(np.broadcast_to(pull, weight.shape))
     for _ in range(20):
         p = expit(offset + x @ weight)
-        slope = x.T @ (p - y) + weight
-        step = np.linalg.solve((x * (p * (1 - p))[:, None]).T @ x + np.eye(len(weight)), slope)
+        slope = x.T @ (p - y) + ridge @ weight
+        step = np.linalg.solve((x * (p * (1 - p))[:, None]).T @ x + ridge, slope)
         weight -= step
         if np.abs(step).max() < 1e-4:
             break
@@ -155,9 +176,9 @@ class _Members:
     """The networks on known labels, trained side by side on the processor's cores."""
 
     def __init__(
-        self, data: LabelledLogits, config: Config, graph: LabelGraph, weight: np.ndarray, control: Control
+        self, data: LabelledLogits, config: Config, graph: LabelGraph, weights: ShiftWeights, control: Control
     ) -> None:
-        self.data, self.config, self.graph, self.weight, self.control = data, config, graph, weight, control
+        self.data, self.config, self.graph, self.weights, self.control = data, config, graph, weights, control
         self.steps = [0] * config.known.members
 
     def trained(self) -> list[LabelStates]:
@@ -183,8 +204,6 @@ class _Members:
             rows = np.sort(np.random.default_rng(seed).permutation(rows)[:MOST_ROWS])
         with seeded(seed):
             network = build_label_states(known, self.graph, len(SHIFTS))
-        with torch.no_grad():
-            network.shift_weight.copy_(torch.from_numpy(self.weight))
         training = known_training(self.config, len(rows), seed)
         total = training.epochs * -(-len(rows) // training.batch_size) * known.members
 
@@ -193,7 +212,7 @@ class _Members:
             self.control.phase(sum(self.steps) / total, "networks on known labels")
             return not self.control.received and self.control.budget.left() > 0
 
-        return train_label_states(network, self.data, rows, training, goes_on)
+        return train_label_states(network, self.data, self.weights, rows, training, goes_on)
 
 
 def known_training(config: Config, n_rows: int, seed: int) -> TrainingConfig:
@@ -209,7 +228,7 @@ def known_training(config: Config, n_rows: int, seed: int) -> TrainingConfig:
 def _held_out(
     data: LabelledLogits,
     regimes: tuple[Regime, ...],
-    weight: np.ndarray,
+    weights: ShiftWeights,
     members: list[LabelStates],
     seed: int,
     hierarchy: LabelHierarchy | None = None,
@@ -234,10 +253,10 @@ def _held_out(
             own = np.flatnonzero(fold_n[rows] == number) if members else np.arange(len(rows))
             for first in range(0, len(own), BATCH_ROWS):
                 some = own[first : first + BATCH_ROWS]
-                logits, shifts, torch_states = data.given(rows[some], states[some])
-                shifted[some] = (logits + shifts @ torch.from_numpy(weight)).numpy()
+                given = data.given(rows[some], states[some], weights)
+                shifted[some] = given[0].numpy()
                 if members:
-                    corrected[some] = members[number](logits, shifts, torch_states)[0].numpy()
+                    corrected[some] = members[number](*given).numpy()
     return HeldOut(unrevealed(data.Y_nL[rows], states), states, shifted, corrected if members else shifted)
 
 

@@ -241,9 +241,9 @@ def _conditional(conditional: Conditional, sources: Sources, priors: np.ndarray)
     labels = np.array([place[int(dependence.labels_m[at])] for at in kept], dtype=np.int64)
     square = np.ix_(kept, kept)
     shifts, covariance = (np.ascontiguousarray(t[square]) for t in (dependence.shifts_mm, dependence.covariance_mm))
-    weight = conditional.shift_weight[:2]
+    weights = conditional.shift_weights.without_sets()
     decisions = {name: _decisions(rules, sources, priors) for name, rules in conditional.decisions.items()}
-    return Conditional(LabelDependence(labels, shifts, covariance, None), weight, [], 0.0, decisions)
+    return Conditional(LabelDependence(labels, shifts, covariance, None), weights, [], 0.0, decisions)
 
 
 def _with_column(stack: Stack, weights_F: np.ndarray, intercept: float, prior: float) -> Stack:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lampnet.base_learners.label_dependence import CrossFittedDependence
+from lampnet.base_learners.shift_weights import ShiftWeights
 from lampnet.config import TrainingConfig
 from lampnet.model.kernels.byte_dropout import ByteResidual
 from lampnet.model.kernels.fused_training import FusedMessagePassing
@@ -38,15 +39,21 @@ class LabelledLogits:
     ) -> None:
         self.Y_nL, self.logits_nL, self.fold_n, self.dependence = Y_nL, logits_nL, fold_n, dependence
 
-    def given(self, rows: np.ndarray, states_BL: np.ndarray) -> tuple[Tensor, Tensor, Tensor]:
-        """What the network is given about these rows where `states_BL` are known."""
+    def given(self, rows: np.ndarray, states_BL: np.ndarray, weights: ShiftWeights) -> tuple[Tensor, ...]:
+        """What the network is given about these rows where `states_BL` are known; first the weighted logits."""
         logits_BL = self.logits_nL[rows]
         shifts_BLC = self.dependence.shifts(logits_BL, states_BL, self.fold_n[rows])
-        return torch.from_numpy(logits_BL), torch.from_numpy(shifts_BLC), torch.from_numpy(states_BL.astype(np.int64))
+        initial_BL = weights.shifted(logits_BL, shifts_BLC, states_BL)
+        return tuple(map(torch.from_numpy, (initial_BL, logits_BL, shifts_BLC, states_BL.astype(np.int64))))
 
 
 def train_label_states(
-    network: LabelStates, data: LabelledLogits, rows: np.ndarray, config: TrainingConfig, goes_on: GoesOn
+    network: LabelStates,
+    data: LabelledLogits,
+    weights: ShiftWeights,
+    rows: np.ndarray,
+    config: TrainingConfig,
+    goes_on: GoesOn,
 ) -> LabelStates | None:
     """Train on these rows for `config.epochs`; the running average of the weights is kept.
 
@@ -67,9 +74,9 @@ def train_label_states(
                 group["lr"] = config.learning_rate * warm * 0.5 * (1 + math.cos(math.pi * step / steps))
             Y_BL = data.Y_nL[batch]
             states_BL = draw_known(Y_BL, data.logits_nL[batch], random)
-            final, initial = trained(*data.given(batch, states_BL))
+            final = trained(*data.given(batch, states_BL, weights))
             targets = torch.from_numpy(np.where(states_BL != 0, np.nan, Y_BL).astype(np.float32))
-            loss = lamp_loss([initial, final], targets, config.intermediate_weight)
+            loss = lamp_loss([final], targets)
             optimizer.zero_grad()
             torch.autograd.backward(loss)
             nn.utils.clip_grad_norm_(parameters, config.clip or math.inf)

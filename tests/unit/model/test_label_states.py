@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from lampnet.base_learners.label_dependence import cross_fit_dependence
+from lampnet.base_learners.shift_weights import N_HOW, ShiftWeights
 from lampnet.config import ModelConfig, TrainingConfig
 from lampnet.model.label_graph import LabelGraph
 from lampnet.model.label_states import LabelStates
+from lampnet.pipeline.known import fit_shift_weights
 from lampnet.training.known_trainer import LabelledLogits, train_label_states
 
 #: co-occurrence, covariance and label sets
@@ -27,16 +29,14 @@ def some_input(n_labels, rows=4, seed=0):
     logits = torch.randn(rows, n_labels, generator=random)
     shifts = torch.randn(rows, n_labels, SHIFTS, generator=random)
     states = torch.randint(-1, 2, (rows, n_labels), generator=random)
-    return logits, shifts, states
+    return logits + 0.4 * shifts.sum(-1), logits, shifts, states
 
 
 @pytest.mark.parametrize("shortlist", [0, 3, 7, 99])
 def test_before_training_it_says_what_the_shifts_say(shortlist):
     network = network_of(7, shortlist)
-    logits, shifts, states = some_input(7)
-    final, initial = network(logits, shifts, states)
-    torch.testing.assert_close(final, logits + shifts @ network.shift_weight)
-    torch.testing.assert_close(final, initial)
+    initial, *given = some_input(7)
+    torch.testing.assert_close(network(initial, *given), initial)
 
 
 def test_true_labels_take_part_and_refused_ones_where_they_were_promising():
@@ -47,11 +47,12 @@ def test_true_labels_take_part_and_refused_ones_where_they_were_promising():
     assert network._taking_part(logits, logits, torch.tensor([[0, 0, 0, 0, -1, 1]])).tolist() == [[0, 1, 5]]
 
 
-def trained(network, Y, logits, epochs=12, seed=0):
+def trained(network, Y, logits, epochs=12, seed=0, weights=None):
     fold_n = np.arange(len(Y)) % 4
     data = LabelledLogits(Y, logits, fold_n, cross_fit_dependence(Y, logits, fold_n))
+    weights = weights or fit_shift_weights(data, seed)
     config = TrainingConfig(epochs=epochs, batch_size=32, learning_rate=1e-2, warmup_steps=5, seed=seed)
-    return train_label_states(network, data, np.arange(len(Y)), config, lambda: True), data
+    return train_label_states(network, data, weights, np.arange(len(Y)), config, lambda: True), data, weights
 
 
 def rows_of(n, seed):
@@ -67,22 +68,24 @@ def test_a_known_label_reaches_the_others_by_messages_only(kind, reaches):
     logits, shifts, states = torch.zeros(1, 4), torch.zeros(1, 4, SHIFTS), torch.zeros(1, 4, dtype=torch.int64)
     known = states.clone()
     known[0, 0] = 1
-    before, after = network(logits, shifts, states)[0], network(logits, shifts, known)[0]
+    before, after = network(logits, logits, shifts, states), network(logits, logits, shifts, known)
     assert bool((before[0, 1:] != after[0, 1:]).all()) is reaches
     assert before[0, 0] != after[0, 0]
 
 
 def test_training_lowers_the_loss_of_labels_that_are_not_known():
-    """Labels that exclude each other: the shifts say most of it, the network a little more."""
+    """Labels that exclude each other; the shifts say so, and count nothing before the network counts them."""
     random = np.random.default_rng(0)
     Y = np.eye(6, dtype=np.float32)[random.integers(6, size=256)]
     logits = np.full(Y.shape, -1.6, dtype=np.float32)
-    network, data = trained(network_of(6), Y, logits, epochs=8)
+    nothing = ShiftWeights(np.zeros((N_HOW, 2 + SHIFTS), np.float32))
+    network, data, weights = trained(network_of(6), Y, logits, epochs=8, weights=nothing)
     states = np.zeros(Y.shape, np.int8)
     states[:, :3] = np.where(Y[:, :3] == 1, 1, -1)
     targets = torch.from_numpy(Y[:, 3:])
     with torch.inference_mode():
-        final, initial = network(*data.given(np.arange(len(Y)), states))
+        given = data.given(np.arange(len(Y)), states, weights)
+        final, initial = network(*given), given[0]
     loss = torch.nn.functional.binary_cross_entropy_with_logits
     assert loss(final[:, 3:], targets) < loss(initial[:, 3:], targets)
 
@@ -99,10 +102,10 @@ def test_unknown_labels_of_training_rows_teach_nothing():
     """Labels that are NaN could be anything: networks trained with either are the same."""
     Y, logits = rows_of(100, 2)
     Y[::3, 2] = np.nan
-    first, _ = trained(network_of(4), Y, logits, epochs=2)
+    first, *_ = trained(network_of(4), Y, logits, epochs=2)
     assert all(torch.isfinite(p).all() for p in first.parameters())
     nothing = np.full_like(Y, np.nan)
-    untouched, _ = trained(network_of(4), nothing, logits, epochs=1)
+    untouched, *_ = trained(network_of(4), nothing, logits, epochs=1)
     start = network_of(4)
     moved = [
         name
