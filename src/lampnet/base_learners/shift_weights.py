@@ -16,8 +16,9 @@ from lampnet.errors import ModelFolderError
 
 #: from so many known true labels on, more of them change no weight
 MOST_TRUE = 8
-#: what a shift may count, and what is added to the weight 1 of the input's logit
-LEAST_WEIGHT, MOST_WEIGHT = 0.0, 2.0
+#: what a shift may count (less than nothing where another one says the same), and what is added to the weight 1 of the
+#: input's logit
+LEAST_WEIGHT, MOST_WEIGHT = -1.0, 2.0
 LEAST_SLOPE, MOST_SLOPE = -0.8, 1.0
 #: how many numbers `how_known` gives
 N_HOW = 4
@@ -46,7 +47,7 @@ class ShiftWeights:
 
     @property
     def n_shifts(self) -> int:
-        return self.table_PC.shape[1] - 2
+        return int(self.table_PC.shape[1]) - 2
 
     def without_sets(self) -> ShiftWeights:
         """For tables without label sets, whose shift is the last."""

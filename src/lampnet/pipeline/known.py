@@ -141,7 +141,10 @@ def fit_shift_weights(data: LabelledLogits, seed: int) -> ShiftWeights:
     states = draw_known(Y, logits, random)
     shifts = data.dependence.shifts(logits, states, data.fold_n[rows])
     counts = (states == UNKNOWN) & ~np.isnan(Y) & (states != UNKNOWN).any(axis=1, keepdims=True)
-    row, label = (at[_at_most(counts.sum(), CHOICE_ENTRIES, random)] for at in np.nonzero(counts))
+    row, label = np.nonzero(counts)
+    if len(row) > CHOICE_ENTRIES:
+        some = random.permutation(len(row))[:CHOICE_ENTRIES]
+        row, label = row[some], label[some]
     offset = logits[row, label]
     x = np.column_stack([offset, np.ones(len(row)), shifts[row, label]]).astype(np.float64)
     how = how_known(states)[row].astype(np.float64)
@@ -149,11 +152,6 @@ def fit_shift_weights(data: LabelledLogits, seed: int) -> ShiftWeights:
     pull = np.repeat([PULL, *[PULL_OF_HOW] * (how.shape[1] - 1)], x.shape[1]) * draws
     table = newton_weights(each, Y[row, label], offset, pull).reshape(how.shape[1], -1)
     return ShiftWeights(table.astype(np.float32))
-
-
-def _at_most(n: int, most: int, random: np.random.Generator) -> np.ndarray:
-    """Some of n numbers, all where they are not too many."""
-    return np.arange(n) if n <= most else np.sort(random.permutation(n)[:most])
 
 
 def newton_weights(

@@ -49,8 +49,12 @@ def test_newton_finds_what_a_general_minimizer_finds(seed: int) -> None:
     assert np.allclose(found, minimize(loss, np.zeros(4), tol=1e-10).x, atol=1e-3)
 
 
+@pytest.mark.parametrize("entries", [200_000, 2_000])
 @pytest.mark.parametrize("regime", ["positives:1", "positives:3", "share:50"])
-def test_fitted_weights_rank_unknown_labels_of_new_rows_better(regime: str) -> None:
+def test_fitted_weights_rank_unknown_labels_of_new_rows_better(
+    regime: str, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lampnet.pipeline.known.CHOICE_ENTRIES", entries)
     data, new = labelled(600, 20, 0), labelled(300, 20, 0)
     weights = fit_shift_weights(data, 0)
     states, counts = reveal(new.Y_nL, Regime.read(regime), 0)
