@@ -188,7 +188,7 @@ def first_section(found: dict[str, float]) -> str:
     return (
         f"- a saved model (Bibtex's shape, with base learners) predicts its first label set {whole:.2f} s after its "
         f"process starts:\n  {found['import_seconds']:.2f} s importing torch and SciPy, "
-        f"{found['load_seconds']:.2f} s importing lampnet with scikit-learn and loading,\n  "
+        f"{found['load_seconds']:.2f} s importing lampnet and loading,\n  "
         f"{1e3 * found['first_seconds']:.0f} ms predicting; the second prediction takes "
         f"{1e3 * found['second_seconds']:.0f} ms (processor time)"
     )
