@@ -8,6 +8,7 @@ set has them, with the decision that each system chose itself.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -152,6 +153,7 @@ def whole_fits(
     """For each case the systems in turns, `rounds` times: medians, ratios to logistic regression, and the targets."""
     found: dict[str, Any] = {}
     for name in names:
+        load = os.getloadavg()[0]
         runs: dict[str, list[dict[str, Any]]] = {system: [] for system in SYSTEMS}
         for _ in range(rounds):
             for system in SYSTEMS:
@@ -165,6 +167,7 @@ def whole_fits(
             )
         fast, quick, rate = TARGETS[name]
         found[name]["wanted"] = {"fast_seconds": fast, "quick_seconds": quick, "rows_per_second": rate}
+        found[name]["load"] = round(load, 1)  # of other programs, in the minute before
     return found
 
 
