@@ -110,7 +110,8 @@ def fallen() -> str:
             if lost:
                 cases.append(f"{TITLES[name]} ({', '.join(lost)})")
         found.append(f"{where}: {'; '.join(cases) or 'nowhere'}")
-    return f"No score was to fall by more than {ALLOWED}. For this seed it does, {';\n'.join(found)}."
+    where = ";\n".join(found)
+    return f"No score was to fall by more than {ALLOWED}. For this seed it does, {where}."
 
 
 def _seconds(run: dict[str, Any]) -> str:
