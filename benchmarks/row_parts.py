@@ -202,12 +202,13 @@ learners, every part scaled to a mean square length of one. A row may lack a par
 
 What a column of strings is for is guessed from its first 200 values by one rule, and stated in the log: `dna` or
 `image` where all are windows of one width or names of picture files; `smiles` where the column's name says so; `date`
-for ISO dates; **`text` where values have 1.5 words or more on average and more than half are distinct, or five words or
-more and more than a tenth are distinct**; otherwise `category`. In files, columns that count the rows or name each row
-by a word of its own are left out, and the log says so. Roles are set with `--columns text=title,plot --columns
-category=country` (repeated options add up; columns that are not named are then left out) and in Python with
-`LaMPClassifier(columns={"text": ["title", "plot"], "category": "country"})` (columns that are not named are guessed).
-They are kept with the model."""
+for dates whose day is clear (2024-05-31, 31.05.2024, 31 May 2024); **`text` where values have 1.5 words or more on
+average and more than half are distinct, or five words or more and more than a tenth are distinct**; otherwise
+`category`. In files, columns that are empty, count the rows or name each row by a word of its own are left out, and the
+log says so. Tables of pyarrow and polars are read as DataFrames are. Roles are set with
+`--columns text=title,plot --columns category=country` (repeated options add up; columns that are not named are then
+left out) and in Python with `LaMPClassifier(columns={"text": ["title", "plot"], "category": "country"})` (columns that
+are not named are guessed). They are kept with the model."""
 
 
 MEASURED_HOW = """\

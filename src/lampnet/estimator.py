@@ -16,7 +16,7 @@ from scipy import sparse
 from lampnet.config import Config, feature_steps
 from lampnet.data.dataset import Dataset
 from lampnet.data.feature_names import checked, keep_features, rows_for
-from lampnet.data.from_arrays import is_frame, row_count, row_numbers, unmasked
+from lampnet.data.from_arrays import is_frame, row_count, row_numbers, unmasked, with_columns
 from lampnet.data.kinds import kind_of
 from lampnet.data.known_labels import States, as_dicts, read_known
 from lampnet.data.label_descriptions import with_descriptions
@@ -311,7 +311,7 @@ class LaMPClassifier(SklearnClassifier):
 
     def _labelled(self, X: Any, y: Any, classes: Any = None) -> tuple[LaMPClassifier, Dataset, Targets]:
         """A copy that has seen the features of X, the labelled rows, and their labels as they came."""
-        X = unmasked(X)
+        X = unmasked(with_columns(X))
         kind, roles = self._kind_and_roles(X)
         X = without_dict(X, kind)
         seen = copy(self)  # a fit that fails leaves what was learned before as it was

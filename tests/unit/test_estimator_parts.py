@@ -139,7 +139,37 @@ def test_rows_of_a_request_and_chunks_of_a_file_give_the_same(model: LaMPClassif
     for row, problem in (
         ({"other": 1}, "no row has any"),
         ({"plot": ["a"]}, "'plot' is list"),
-        ({"year": "x"}, "words"),
+        ({"year": "x"}, "is read as a number, but holds 'x'"),
     ):
         with pytest.raises(DataError, match=problem):
             read_rows(model.model_, [row])
+
+
+def test_tables_of_arrow_mean_the_same(model: LaMPClassifier) -> None:
+    """Their texts were read as categories."""
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table(COLUMNS)
+    wanted = model.predict_proba(COLUMNS)
+    np.testing.assert_array_equal(model.predict_proba(table), wanted)
+    pytest.importorskip("pandas")
+    named = pa.table({name: Y[:, number] for number, name in enumerate("abcd")})
+    again = quick().fit(table, named)
+    assert again.classes_.tolist() == list("abcd")
+    np.testing.assert_array_equal(again.predict_proba(table), wanted)
+    assert again.score(table, named) == model.score(COLUMNS, Y)
+    with pytest.raises(DataError, match="two columns called 'a'"):
+        quick().fit(pa.table([[1, 2], [3, 4]], names=["a", "a"]), Y[:2])
+
+
+def test_numbers_in_texts_are_numbers_where_the_model_has_numbers(model: LaMPClassifier) -> None:
+    texts = COLUMNS | {"year": [str(year) for year in COLUMNS["year"]]}
+    np.testing.assert_array_equal(model.predict_proba(texts), model.predict_proba(COLUMNS))
+    with pytest.raises(DataError, match="'year' is read as a number, but holds 'soon'; give numbers"):
+        model.predict(COLUMNS | {"year": ["1950", "soon"] * 45})
+
+
+def test_importance_of_a_label_by_what_the_caller_calls_it(model: LaMPClassifier) -> None:
+    importance = model.importance(COLUMNS)
+    assert importance.top(model.classes_[0]) == importance.top("0")
+    with pytest.raises(DataError, match="no label '9'; known: 0, 1, 2, 3"):
+        importance.top(9)

@@ -305,3 +305,27 @@ def test_a_label_that_no_row_knows_is_warned_of() -> None:
     Y = np.column_stack([X[:, 0] > 0, np.full(20, np.nan), X[:, 1] > 0])
     with pytest.warns(UserWarning, match="unknown in every training row.*'1'"):
         LaMPClassifier(preset="quick", base_learners=["linear"]).fit(X, Y)
+
+
+def test_a_frame_of_yes_and_no_is_an_indicator() -> None:
+    answers = pandas().DataFrame({"war": ["ja", "nein", None] * 4, "sea": ["nein", "ja", "ja"] * 4})
+    read = read_targets(answers, 12)
+    assert read.names == ("war", "sea")
+    np.testing.assert_array_equal(read.labels.toarray()[:3], [[1, 0], [0, 1], [np.nan, 1]])
+    with pytest.raises(DataError, match="yes and no"):
+        read_targets(answers.replace("ja", "perhaps"), 12)
+    assert small().fit(X[:12], answers).classes_.tolist() == ["war", "sea"]
+
+
+def test_missing_label_sets_and_no_rows_get_a_sentence() -> None:
+    with pytest.raises(DataError, match="row 1 of y is missing; give an empty list"):
+        read_targets([["a"], None, ["b", "c"]], 3)
+    with pytest.raises(DataError, match="give '' for a row without labels"):
+        read_targets(np.array(["a;b", np.nan, "b"], dtype=object), 3)
+    with pytest.raises(DataError, match="y has no rows"):
+        read_targets(np.array([], dtype=object), 0)
+
+
+def test_rows_that_are_all_alike_are_warned_of() -> None:
+    with pytest.warns(UserWarning, match="all training rows have the same labels"):
+        small().fit(X, [["a"]] * 40)

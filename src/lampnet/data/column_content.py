@@ -4,7 +4,8 @@ A column of strings is, in this order,
 
 - `dna` or `image` where all values are windows of bases of one width, or names of picture files;
 - `smiles` where the column's name says so and the values may be SMILES;
-- `date` where all values are ISO dates (2024-05-31, with or without a time);
+- `date` where all values are dates whose day and month cannot be confused (2024-05-31, 2024/05/31, 31.05.2024,
+  31 May 2024, May 31, 2024, with or without a time);
 - `text` where the values have `TEXT_WORDS` words or more on average and more than half of them are distinct, or
   `PROSE_WORDS` words or more and more than a tenth are distinct;
 - `category` otherwise.
@@ -31,6 +32,33 @@ _DNA = re.compile(r"[ACGTNacgtn]{8,}")
 _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
 _PICTURE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
+_CLOCK = r"(?:,? (?P<hour>\d{1,2}):(?P<minute>\d\d)(?::(?P<second>\d\d))?)?"
+_MONTH = r"(?P<name>[A-Za-z]{3,9})"
+#: other ways to write a date; 05/06/2024 is none of them, for its day may be either
+_WRITTEN = tuple(
+    re.compile(form + _CLOCK)
+    for form in (
+        r"(?P<day>\d{1,2})\.(?P<month>\d{1,2})\.(?P<year>\d{4})",
+        r"(?P<year>\d{4})/(?P<month>\d{1,2})/(?P<day>\d{1,2})",
+        rf"(?P<day>\d{{1,2}})[ -]{_MONTH}[ -](?P<year>\d{{4}})",
+        rf"{_MONTH} (?P<day>\d{{1,2}}),? (?P<year>\d{{4}})",
+    )
+)
+_MONTHS = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+]
+_UNCLEAR = re.compile(r"\d{1,2}([/-])\d{1,2}\1\d{4}" + _CLOCK)
 #: signs of scripts that write without blanks: each counts as a word
 _UNSPACED = r"\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
@@ -99,15 +127,39 @@ def role_of_values(name: str, sample: Sequence[Any]) -> str:
 
 
 def date_seconds(value: str) -> float | None:
-    """An ISO date as seconds since 1970 (UTC where it has no zone); None for anything else.
+    """A date as seconds since 1970 (UTC where it has no zone); None for anything else, and where it may be two days.
 
     >>> date_seconds("1970-01-02"), date_seconds("1970-01-01 00:01"), date_seconds("today")
     (86400.0, 60.0, None)
+    >>> date_seconds("02.01.1970"), date_seconds("Jan 2, 1970 00:01"), date_seconds("02/01/1970")
+    (86400.0, 86460.0, None)
     """
-    if not _DATE.fullmatch(value):
-        return None
     try:
-        found = datetime.fromisoformat(value)
+        found = datetime.fromisoformat(value) if _DATE.fullmatch(value) else _written_date(value)
     except ValueError:
         return None
+    if found is None:
+        return None
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+def _written_date(value: str) -> datetime | None:
+    part = next(filter(None, (form.fullmatch(value) for form in _WRITTEN)), None) if value[-1:].isdigit() else None
+    if part is None:
+        return None
+    given = part.groupdict()
+    if (name := given.get("name")) is not None:
+        number = next((at for at, month in enumerate(_MONTHS, 1) if name.lower() in (month, month[:3])), 0)
+    else:
+        number = int(given["month"])
+    hour, minute, second = (int(given[unit] or 0) for unit in ("hour", "minute", "second"))
+    return datetime(int(given["year"]), number, int(given["day"]), hour, minute, second)
+
+
+def unclear_dates(sample: Sequence[str]) -> bool:
+    """Whether all values are dates whose day and month can be confused.
+
+    >>> unclear_dates(["05/31/2024", "06/01/2024 12:30"]), unclear_dates(["1/2"]), unclear_dates([])
+    (True, False, False)
+    """
+    return bool(sample) and all(_UNCLEAR.fullmatch(value.strip()) for value in sample)

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset, Table
-from lampnet.data.from_arrays import column_names, holds_words, in_seconds, is_frame, unmasked
+from lampnet.data.from_arrays import column_names, holds_words, in_seconds, is_frame, unmasked, with_columns
 from lampnet.data.named_columns import as_dataset, columns_of, part_rows, without_dict
 from lampnet.data.parts import PartRows
 from lampnet.data.schema import align_parts
@@ -78,7 +78,7 @@ def _as_checked(estimator: Any, X: Any, kind: str) -> bool:
 def rows_for(estimator: Any, X: Any) -> Dataset:
     """X as rows for the fitted model; a table's columns by position, because their names have been compared."""
     encoder = estimator.model_.encoder
-    X = without_dict(unmasked(X), encoder.kind)
+    X = without_dict(unmasked(with_columns(X)), encoder.kind)
     if encoder.kind == "parts":
         return _parts_for(estimator, X, encoder)
     data = as_dataset(checked(estimator, X, encoder.kind, reset=False), encoder.kind)

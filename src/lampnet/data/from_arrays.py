@@ -79,6 +79,30 @@ def unmasked(values: Any) -> Any:
     return values.filled(np.nan)
 
 
+def is_arrow_or_polars(table: Any) -> bool:
+    """Whether this is a table of pyarrow or a DataFrame of polars; recognised without importing either."""
+    return type(table).__module__.partition(".")[0] in ("pyarrow", "polars") and hasattr(table, "columns")
+
+
+def with_columns(X: Any) -> Any:
+    """A table of pyarrow or polars as a dict of its columns, each a list; anything else as it is.
+
+    >>> import pyarrow as pa
+    >>> with_columns(pa.table({"title": ["Up", None], "year": [2009, 1979]}))
+    {'title': ['Up', None], 'year': [2009, 1979]}
+    """
+    if not is_arrow_or_polars(X):
+        return X
+    names = list(map(str, X.column_names if hasattr(X, "column_names") else X.columns))
+    if (twice := repeated(names)) is not None:
+        raise DataError(f"X has two columns called {twice!r}; give every column a name of its own")
+    columns = X.columns if hasattr(X, "column_names") else X.get_columns()
+    return {
+        name: column.to_pylist() if hasattr(column, "to_pylist") else column.to_list()
+        for name, column in zip(names, columns, strict=True)
+    }
+
+
 def row_count(X: Any) -> int:
     """Rows of X; sparse matrices refuse len(), and a dict of columns has as many rows as values in a column."""
     refuse_one(X)

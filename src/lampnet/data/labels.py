@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.from_arrays import is_frame, is_missing, rectangular, unmasked
+from lampnet.data.from_arrays import is_arrow_or_polars, is_frame, is_missing, rectangular, unmasked
 from lampnet.data.joined_labels import doubtful_separator, found_separator, taken_apart
 from lampnet.data.names import half_a_character, repeated, unwritable
 from lampnet.data.schema import label_matrix
+from lampnet.data.yes_no import yes_or_no
 from lampnet.errors import DataError
 
 
@@ -120,7 +121,7 @@ def _read(y: Any, n_rows: int) -> Targets:
         raise DataError("LaMPClassifier requires y to be passed, but the target y is None")
     if sparse.issparse(y):
         return _indicator(y, n_rows, np.arange(y.shape[1]), Form(sparse=True))
-    y = unmasked(_only_column(y))
+    y = unmasked(_only_column(_as_frame(y)))
     if is_frame(y):
         return _indicator(_numeric(y), n_rows, _class_array(list(y.columns)), Form(named=True))
     y = _values(y)
@@ -157,7 +158,7 @@ def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.nda
     [[1.0, 1.0], [1.0, 1.0]]
     """
     if not sparse.issparse(y):
-        y = _only_column(y)
+        y = _only_column(_as_frame(y))
         if is_frame(y):
             return _by_name(y, classes, form, n_rows)
         y = _values(y)
@@ -212,6 +213,18 @@ def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int) -> np.nd
     return np.asarray(label_matrix(rows, [*known, *unknown]).toarray())
 
 
+def _as_frame(y: Any) -> Any:
+    """An Arrow table or a polars DataFrame as one of pandas, whose columns are labels; anything else as it is."""
+    if not is_arrow_or_polars(y):
+        return y
+    try:
+        return y.to_pandas()
+    except ImportError:
+        raise DataError(
+            f"y is a {type(y).__name__}, which needs pandas; install it, or give a matrix or lists"
+        ) from None
+
+
 def _only_column(y: Any) -> Any:
     """A table of one column that is no indicator is its column: a Series of classes or label sets."""
     if not is_frame(y) or y.shape[1] != 1:
@@ -241,7 +254,8 @@ def _are_label_sets(y: Any, sure: bool = False) -> bool:
         return False
     if any(isinstance(row, (set, frozenset)) for row in y):
         return True
-    if not all(map(_is_label_row, y)):
+    y = [row for row in y if not is_missing(row)]  # `_label_rows` names the rows that are missing
+    if not y or not all(map(_is_label_row, y)):
         return False
     return sure or len({len(row) for row in y}) > 1 or any(isinstance(label, str) for row in y for label in row)
 
@@ -295,6 +309,11 @@ def _label_rows(y: Sequence[Any], n_rows: int) -> list[set[Any]]:
     _check_length(len(y), n_rows)
     rows = []
     for row, labels in enumerate(y):
+        if is_missing(labels):
+            raise DataError(
+                f"row {row} of y is missing; give an empty list for a row without labels, and leave out rows whose "
+                "labels are unknown, or give an indicator matrix with NaN"
+            )
         if not _is_label_row(labels):
             raise DataError(f"row {row} of y is {labels!r}; give a set or list of labels for every row")
         try:
@@ -339,6 +358,8 @@ def _single(y: np.ndarray, n_rows: int) -> Targets:
         classes, column = np.unique(y, return_inverse=True)
     except TypeError:
         raise DataError("y mixes texts and numbers; give labels of one type") from None
+    if not len(classes):
+        raise DataError("y has no rows; give at least two")
     if len(classes) < 2:
         raise DataError(f"y has only one class ({classes[0]!r}); at least two are needed to tell apart")
     ones = np.ones(n_rows, dtype=np.float32)
@@ -373,14 +394,28 @@ def _numeric(y: Any) -> np.ndarray:
     try:
         return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan) if is_frame(y) else y, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError("y must hold numbers (0, 1 or NaN) in an indicator matrix or a table of labels") from None
+        array = y.to_numpy(dtype=object) if is_frame(y) else np.asarray(y, dtype=object)
+        answers = [_answers(column) for column in array.T] if array.ndim == 2 else []
+        if answers and all(column is not None for column in answers):
+            return np.stack(answers, axis=1)  # type: ignore[arg-type]
+        raise DataError(
+            "y must hold numbers (0, 1 or NaN), or yes and no, in an indicator matrix or a table of labels"
+        ) from None
+
+
+def _answers(column: np.ndarray) -> np.ndarray | None:
+    """1, 0 and NaN of words for yes and no; None where a cell is another word."""
+    return yes_or_no(["" if is_missing(cell) else str(cell) for cell in column])
 
 
 def _check_single(y: np.ndarray, n_rows: int) -> None:
     _check_length(len(y), n_rows)
     missing = [row for row, label in enumerate(y) if is_missing(label)] if y.dtype == object else []
     if missing:
-        raise DataError(f"row {missing[0]} of y is missing; one class per row cannot be unknown: leave such rows out")
+        raise DataError(
+            f"row {missing[0]} of y is missing; one class per row cannot be unknown: leave such rows out. Where the "
+            "other rows are texts with several labels each, give '' for a row without labels"
+        )
 
 
 def _check_length(found: int, n_rows: int) -> None:

@@ -210,14 +210,34 @@ def _table(columns: Mapping[str, tuple[Any, str]]) -> Table:
     values, categories = [], {}
     for number, (name, (column, role)) in enumerate(columns.items()):
         found, words = column_values(column, as_words=role == "category")
+        if words is not None and role == "number":
+            found, words = _numbers_in_texts(found, words)
         if words is not None and role != "category":
+            what = "numbers" if role == "number" else "dates such as 2024-05-31"
+            word = next((word for word in words if not _is_number(word)), words[0])
             raise DataError(
-                f"the column {name!r} holds words such as {words[0][:40]!r}; give it the role category or text"
+                f"the column {name!r} is read as a {role}, but holds {word[:40]!r}; give {what}, or fit with another "
+                f"role, such as columns={{'category': {name!r}}}"
             )
         values.append(found)
         if words is not None:
             categories[number] = words
     return Table(values=np.stack(values, axis=1), names=tuple(columns), categories=categories)
+
+
+def _numbers_in_texts(codes: np.ndarray, words: tuple[str, ...]) -> tuple[np.ndarray, tuple[str, ...] | None]:
+    """Numbers that are written as texts, float64 (n,); the words again where one is no number."""
+    if not all(map(_is_number, words)):
+        return codes, words
+    numbers = np.array([*map(float, words), np.nan])
+    return numbers[np.nan_to_num(codes, nan=len(words)).astype(np.int64)], None
+
+
+def _is_number(word: str) -> bool:
+    try:
+        return np.isfinite(float(word)) if "_" not in word else False
+    except ValueError:
+        return False
 
 
 def as_dataset(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.encoders.base import NamedFeature
+from lampnet.errors import DataError, did_you_mean
 from lampnet.explain.attention import PredictedRows, Stages
 from lampnet.inference.predictor import FittedModel
 
@@ -44,11 +45,16 @@ class Importance:
     by_learner: dict[str, np.ndarray]
     n_rows: int
 
-    def top(self, label: str | None = None, most: int = MOST_FEATURES) -> list[tuple[str, str, float]]:
+    def top(self, label: Any = None, most: int = MOST_FEATURES) -> list[tuple[str, str, float]]:
         """(feature, part, mean size) of the most important features of a label, or of all labels on average."""
-        size = self.by_feature.mean(axis=1) if label is None else self.by_feature[:, self.labels.index(label)]
+        size = self.by_feature.mean(axis=1) if label is None else self.by_feature[:, self._number(label)]
         order = np.argsort(-size, kind="stable")[:most]
         return [(self.features[i].name, self.features[i].part, float(size[i])) for i in order if size[i] > 0]
+
+    def _number(self, label: Any) -> int:
+        if str(label) not in self.labels:
+            raise DataError(f"the importance has no label {str(label)[:80]!r}; {did_you_mean(str(label), self.labels)}")
+        return self.labels.index(str(label))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: what is most important, rounded."""

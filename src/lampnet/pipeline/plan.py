@@ -259,7 +259,10 @@ def _base_folds(splits: Splits, train: Dataset, blocked: bool, config: Config) -
 def check_training_rows(train: Dataset) -> None:
     """Refuse what cannot be learned from, with a sentence that says why."""
     if train.labels is None:
-        raise DataError(f"{train.name}: the training rows carry no labels; give rows with labels")
+        raise DataError(
+            f"{train.name}: the training rows carry no labels; give rows with labels, or name the columns of a table "
+            "that hold them with --label-columns NAME,NAME"
+        )
     if len(train) < 2:
         raise DataError(f"{train.name}: {len(train)} training row(s) came; at least two are needed")
     if not train.label_names:
@@ -269,8 +272,14 @@ def check_training_rows(train: Dataset) -> None:
 
 
 def warn_of_unknown_labels(train: Dataset) -> None:
-    """A label that is unknown in every training row is a guess for every new one."""
+    """Say where nothing can be learned: a label is unknown in every training row, or all rows have the same labels."""
     assert train.labels is not None
+    known = train.labels.data[~np.isnan(train.labels.data)]
+    often = np.bincount(train.labels.indices, minlength=len(train.label_names))
+    if len(known) == len(train.labels.data) and np.isin(often, (0, len(train))).all():
+        warnings.warn(
+            "all training rows have the same labels, so every new row will get them", UserWarning, stacklevel=2
+        )
     unknown = np.bincount(train.labels.indices[np.isnan(train.labels.data)], minlength=len(train.label_names))
     never = [name for name, rows in zip(train.label_names, unknown, strict=True) if rows == len(train)]
     if never:

@@ -12,6 +12,7 @@ import numpy as np
 from lampnet.data.column_content import role_of_strings, role_of_values, words_per_value
 from lampnet.data.joined_labels import SEPARATORS, SIGNS, found_separator, taken_apart
 from lampnet.data.named_columns import kind_of_roles
+from lampnet.data.yes_no import blank_means_no
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
 
@@ -76,16 +77,16 @@ class ColumnRoles:
         >>> ColumnRoles("text", ("body",), ("tags",), ";", "id", ()).sentence()
         "text from the column 'body'; labels from the column 'tags', separated by ';'; ids from 'id'"
         """
-        parts = [f"{self.kind} from {_listed(self.inputs)}"]
+        parts = [f"{self.kind} from {listed_columns(self.inputs)}"]
         if self.kind == "parts":
-            parts = [f"{role} from {_listed(self.of_role(role))}" for role in dict.fromkeys(self.roles)]
+            parts = [f"{role} from {listed_columns(self.of_role(role))}" for role in dict.fromkeys(self.roles)]
         if not self.labels:
             parts.append("no labels")
         elif self.separator:
             how = {"none": "one per row", "list": "as lists"}.get(self.separator, f"separated by {self.separator!r}")
-            parts.append(f"labels from {_listed(self.labels)}, {how}")
+            parts.append(f"labels from {listed_columns(self.labels)}, {how}")
         else:
-            parts.append(f"one label per column from {_listed(self.labels)}")
+            parts.append(f"one label per column from {listed_columns(self.labels)}")
         if self.id:
             parts.append(f"ids from {self.id!r}")
         if self.known:
@@ -97,7 +98,7 @@ class ColumnRoles:
         if self.weight:
             parts.append(f"weights from {self.weight!r}")
         if self.unused:
-            parts.append(f"not used: {_listed(self.unused)}")
+            parts.append(f"not used: {listed_columns(self.unused)}")
         return "; ".join(parts)
 
     def as_given(self) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def roles_as_given(pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...
     return given
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed_columns(names: Sequence[str]) -> str:
     if len(names) == 1:
         return f"the column {names[0]!r}"
     if len(names) <= 3:
@@ -168,6 +169,7 @@ def roles_of(
         labels = marked or tuple(name for name in free if name in binary)
         if not labels and not named_inputs:
             labels = _joined_labels(table, _without(free, words))
+        labels = labels or tuple(name for name in _without(free, words) if table.yes_or_no(name) is not None)
         free = _without(free, labels)
     pairs = _given_inputs(table, chosen, words, numbers) or _guessed_inputs(table, free, words, numbers)
     inputs, roles = tuple(name for name, _ in pairs), tuple(role for _, role in pairs)
@@ -178,7 +180,7 @@ def roles_of(
             "state it with --columns labels=NAME,NAME (columns={'labels': [...]} in Python)"
         )
     kind = kind_of_roles(pairs)
-    if len(labels) == 1 and labels[0] not in binary and not separator:
+    if len(labels) == 1 and labels[0] not in binary and not separator and not _marks_only(table, labels[0]):
         separator = separator_of([table.column(labels[0])])
     if len(labels) != 1:
         separator = ""
@@ -258,9 +260,9 @@ def _given_inputs(
 
 
 def _guessed_inputs(table: RawTable, free: Sequence[str], words: frozenset[str], numbers: Mapping[str, Any]) -> Pairs:
-    """What each free column is for; row numbers and names that never repeat are left out, where others are there."""
+    """What each free column is for; where others are there, those are left out that are empty, count or name rows."""
     pairs = [(name, "category" if name in words else _role_of(table, name, numbers[name])) for name in free]
-    telling = [(name, role) for name, role in pairs if name in words or not _only_names(table, name, role)]
+    telling = [(name, role) for name, role in pairs if name in words or not _tells_nothing(table, name, role)]
     return tuple(telling or pairs)
 
 
@@ -281,11 +283,19 @@ def _role_of(table: RawTable, name: str, numbers: np.ndarray | None) -> str:
     return role_of_strings(name, sample)
 
 
-def _only_names(table: RawTable, name: str, role: str) -> bool:
-    """Whether a column counts the rows, or names each of many rows by a word of its own."""
+def _marks_only(table: RawTable, name: str) -> bool:
+    """Whether a column says yes in some rows and nothing in the others: it is a label, whatever the word for yes."""
+    answers = table.yes_or_no(name)
+    return answers is not None and blank_means_no(table.texts(name).distinct[0])
+
+
+def _tells_nothing(table: RawTable, name: str, role: str) -> bool:
+    """Whether a column is empty, counts the rows, or names each of many rows by a word of its own."""
     if role == "number":
         numbers = table.numbers(name)
         assert numbers is not None
+        if np.isnan(numbers).all():
+            return True
         return len(numbers) > FEW and bool((np.diff(numbers) == 1).all())
     if role != "category" or len(table) <= FEW:
         return False
@@ -303,7 +313,7 @@ def _joined_labels(table: RawTable, free: Sequence[str]) -> tuple[str, ...]:
         if isinstance(column, TextColumn):
             cells = [value for value in column[:SAMPLE] if value.strip()]
             separator = found_separator(cells)
-            if separator == "none":
+            if separator == "none" or (separator == "," and column.has_decimal_commas):
                 continue
             sets = [taken_apart(cell, separator) or [] for cell in cells]
         else:

@@ -72,9 +72,9 @@ def delimited_chunks(path: Path, size: int, on_bad_row: str = "error") -> Iterat
         whole = [(line, record) for line, record in some if len(record) == len(names)]
         if len(whole) < len(some) and on_bad_row != "skip":
             line, record = next(pair for pair in some if len(pair[1]) != len(names))
-            raise FormatError(path, f"the line has {len(record)} fields, the header {len(names)}", line)
+            raise FormatError(path, _fields(record, names), line)
         columns = zip(*(record for _, record in whole), strict=True) if whole else [()] * len(names)
-        made = tuple(TextColumn(list(column)) for column in columns)
+        made = tuple(TextColumn(list(column), delimiter == b";") for column in columns)
         yield RawTable(path, tuple(names), made, [line for line, _ in whole], len(some) - len(whole))
 
 
@@ -194,7 +194,7 @@ def _plain(records: Records) -> RawTable | None:
     # Empty lines, and line feeds within cells, move the rows away from the lines of their number.
     regular = raw.count(b"\n") == rows + 1
     lines = range(2, rows + 2) if regular else _Lines(records, rows)
-    return RawTable(records.path, tuple(names), text_columns(columns), lines)
+    return RawTable(records.path, tuple(names), text_columns(columns, records.delimiter == b";"), lines)
 
 
 def string_columns(
@@ -233,9 +233,16 @@ def _plainly_quoted(raw: bytes, delimiter: bytes) -> bool:
     return bool(np.isin(beside, list(b'"\n' + delimiter)).all())
 
 
+def _fields(record: Sequence[str], names: Sequence[str]) -> str:
+    return (
+        f"the line has {len(record)} fields, the header {len(names)}; put cells with the delimiter in quotation "
+        "marks, or leave such lines out with --on-bad-row skip"
+    )
+
+
 def _check_names(path: Path, names: Sequence[str]) -> None:
     if (twice := repeated(names)) is not None:
-        raise FormatError(path, f"the column name {twice!r} occurs twice; the first line must name the columns", 1)
+        raise FormatError(path, f"the column name {twice!r} occurs twice; give every column a name of its own", 1)
 
 
 def _record_by_record(records: Records, on_bad_row: str) -> RawTable:
@@ -253,7 +260,8 @@ def _record_by_record(records: Records, on_bad_row: str) -> RawTable:
         elif on_bad_row == "skip":
             skipped += 1
         else:
-            raise FormatError(records.path, f"the line has {len(record)} fields, the header {len(names)}", line)
+            raise FormatError(records.path, _fields(record, names), line)
     _check_names(records.path, names)
     columns = zip(*rows, strict=True) if rows else [()] * len(names)
-    return RawTable(records.path, tuple(names), tuple(TextColumn(list(column)) for column in columns), lines, skipped)
+    made = tuple(TextColumn(list(column), records.delimiter == b";") for column in columns)
+    return RawTable(records.path, tuple(names), made, lines, skipped)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,25 +13,36 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import compute
 
+from lampnet.data.yes_no import yes_or_no
+
 #: Written when a value is not there.
 MISSING = frozenset(("", "?", "na", "n/a", "nan", "null", "none"))
 #: From here on, whole numbers run into each other as float64.
 EXACT = 2.0**53
 #: Values that show what a column holds.
 SAMPLE = 200
+#: Spellings of yes, no and missing in a column that holds nothing else.
+MOST_ANSWERS = 20
 #: Offsets of 64 bits: a column of any length is one array.
 STRING = pa.large_string()
+#: With decimal commas, dots stand between groups of three digits.
+_GROUPED = re.compile(r"[-+]?(?:\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d+)")
 
 
 class TextColumn(Sequence[str]):
     """A column of strings in Arrow's memory, null where empty; Python's strings are made when they are asked for.
 
+    With `decimal_comma`, `8,44` is a number too, and so is `1.234,5`; beside such numbers, `1.234` is a whole one.
+
     >>> column = TextColumn(["1.5", "", "2"])
     >>> column.texts, column.numbers.tolist()
     (['1.5', '', '2'], [1.5, nan, 2.0])
+    >>> TextColumn(["8,44", "-1.234,5", "3"], decimal_comma=True).numbers.tolist()
+    [8.44, -1234.5, 3.0]
     """
 
-    def __init__(self, values: Sequence[str] | pa.ChunkedArray) -> None:
+    def __init__(self, values: Sequence[str] | pa.ChunkedArray, decimal_comma: bool = False) -> None:
+        self.decimal_comma = decimal_comma
         self._values = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values], type=STRING)
 
     @cached_property
@@ -52,14 +64,25 @@ class TextColumn(Sequence[str]):
     def numbers(self) -> np.ndarray | None:
         """float64 (n,), NaN where a value is missing; None when a value is not a number."""
         sample = self._values.slice(0, SAMPLE)
-        if _cast(sample) is None and None in map(_number, set(self._strings(sample))):
+        if _cast(sample) is None and None in map(self._number, set(self._strings(sample))):
             return None
         plain = _cast(self._values)
         if plain is not None:
             return plain
         values, of_row = self.distinct
-        numbers = [_number(value) for value in values]
+        numbers = [self._number(value) for value in values]
         return None if None in numbers else np.array(numbers, dtype=np.float64)[of_row]
+
+    def _number(self, value: str) -> float | None:
+        grouped = self.decimal_comma and _GROUPED.fullmatch(value.strip())
+        return _number(value.replace(".", "").replace(",", ".") if grouped else value)
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether the column holds numbers, and some are written with a comma."""
+        if not self.decimal_comma or self.numbers is None:
+            return False
+        return bool(compute.any(compute.match_substring(self._values, ",")).as_py())
 
     def __len__(self) -> int:
         return len(self._values)
@@ -88,9 +111,9 @@ def _cast(values: pa.ChunkedArray) -> np.ndarray | None:
     return numbers
 
 
-def text_columns(columns: Sequence[pa.ChunkedArray]) -> tuple[TextColumn, ...]:
+def text_columns(columns: Sequence[pa.ChunkedArray], decimal_comma: bool = False) -> tuple[TextColumn, ...]:
     """The columns of a table; those that begin with a number are converted in one call, as tables may be wide."""
-    made = tuple(map(TextColumn, columns))
+    made = tuple(TextColumn(column, decimal_comma) for column in columns)
     likely = [column for column in made if len(column) and _number(column[:1][0]) is not None]
     numbers = _cast(pa.chunked_array([chunk for column in likely for chunk in column._values.chunks], type=STRING))
     if likely and numbers is not None:
@@ -159,6 +182,15 @@ class RawTable:
         """The column as float64 with NaN where missing, or None when a value is not a number."""
         column = self.column(name)
         return column.numbers if isinstance(column, TextColumn) else column if isinstance(column, np.ndarray) else None
+
+    def yes_or_no(self, name: str) -> np.ndarray | None:
+        """float64 (n,): 1, 0 and NaN (unknown) of a column of yes and no (see `lampnet.data.yes_no`), else None."""
+        column = self.column(name)
+        if not isinstance(column, TextColumn):
+            return None
+        values, of_row = column.distinct
+        found = yes_or_no(values, MISSING) if len(values) <= MOST_ANSWERS else None
+        return None if found is None else found[of_row]
 
     def binary(self) -> set[str]:
         """The columns that hold 0, 1 and missing values only, and not the last alone."""

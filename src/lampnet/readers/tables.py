@@ -5,7 +5,7 @@ Labels are either 0/1 columns (an empty cell is unknown) or one column of names 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.column_content import date_seconds
+from lampnet.data.column_content import SAMPLE, date_seconds, unclear_dates
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
 from lampnet.data.from_arrays import only_texts
@@ -22,9 +22,10 @@ from lampnet.data.named_columns import part_of_values
 from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.parts import COLUMN_KINDS, Part, PartRows, part_of
 from lampnet.data.schema import NoLabels, label_matrix, names_in
+from lampnet.data.yes_no import blank_means_no, yes_or_no
 from lampnet.errors import FormatError
 from lampnet.readers.arrow_files import is_arrow, read_arrow
-from lampnet.readers.column_roles import FEW, ColumnRoles, roles_of, separator_of
+from lampnet.readers.column_roles import FEW, ColumnRoles, listed_columns, roles_of, separator_of
 from lampnet.readers.delimited import read_delimited
 from lampnet.readers.files import LARGEST, is_file, plain_stem
 from lampnet.readers.options import ReadOptions
@@ -61,12 +62,42 @@ def read_table_and_roles(path: Path, options: ReadOptions) -> tuple[Dataset, Col
     if notice is not None:
         if roles.as_given() != given:  # the later parts of a folder are read as the first: nothing new
             notice(f"{path.name}: {roles.sentence()}")
-        if roles.separator and (doubt := _doubtful_labels(table, roles)):
+        for doubt in _doubts(table, roles, given, is_learned=options.known is not None):
             notice(f"{path.name}: {doubt}")
         if table.skipped:
             rows = table.skipped + len(table)
             notice(f"{path.name}: {table.skipped:,} of {rows:,} rows could not be read and are left out")
     return table_dataset(table, roles, labels, options.name or plain_stem(path)), roles
+
+
+def _doubts(table: RawTable, roles: ColumnRoles, given: Mapping[str, Any], is_learned: bool) -> Iterator[str]:
+    """What the reader should know of how a table was read, or be asked."""
+    if roles.separator and (doubt := _doubtful_labels(table, roles)):
+        yield doubt
+    columns = {name: column for name in table.names if isinstance(column := table.column(name), TextColumn)}
+    if is_learned or roles.as_given() == given:
+        return
+    likely_row = [name for name, column in columns.items() if column.numbers is None and name in column[:SAMPLE]]
+    if likely_row:
+        yield f"the first line should name the columns, but {likely_row[0][:60]!r} is a cell of its column, too"
+    commas = [name for name in roles.inputs if name in columns and columns[name].has_decimal_commas]
+    if commas:
+        yield f"commas are decimal commas in {listed_columns(commas)}"
+    if not roles.separator:
+        words = [name for name in roles.labels if name in columns and name not in table.binary()]
+        blanks = [name for name in words if blank_means_no(columns[name].distinct[0])]
+        if blanks:
+            yield f"empty cells mean no in {listed_columns(blanks)}"
+    unclear = [
+        name
+        for name, column in columns.items()
+        if name not in roles.labels and unclear_dates([cell for cell in column[:SAMPLE] if cell.strip()])
+    ]
+    if unclear:
+        yield (
+            f"{listed_columns(unclear)} may hold dates, but which number is the day is not clear: written as "
+            "2024-05-31, they are used as dates"
+        )
 
 
 def _doubtful_labels(table: RawTable, roles: ColumnRoles) -> str:
@@ -182,15 +213,30 @@ def _names(table: RawTable, column: TextColumn, value: str, separator: str) -> l
 
 
 def indicator_columns(table: RawTable, names: Sequence[str]) -> sparse.csr_matrix:
-    """CSR float32 (n, len(names)) of columns that hold 0, 1 or nothing."""
-    for name in names:
-        if name not in table.binary():
-            numbers = table.numbers(name)
-            wrong = [0] if numbers is None else np.flatnonzero(~(np.isnan(numbers) | (numbers == 0) | (numbers == 1)))
-            if len(wrong):
-                line = table.lines[int(wrong[0])]
-                raise FormatError(table.path, f"the label column {name!r} must hold 0, 1 or nothing", line)
-    return _sparse(np.stack([np.asarray(table.numbers(name)) for name in names], axis=1))
+    """CSR float32 (n, len(names)) of columns that hold 0, 1 or nothing, or yes, no or nothing."""
+    return _sparse(np.stack([_answers(table, name) for name in names], axis=1))
+
+
+def _answers(table: RawTable, name: str) -> np.ndarray:
+    """1, 0 and NaN (unknown) of a label column, float64 (n,)."""
+    numbers = table.numbers(name)
+    if name in table.binary():
+        assert numbers is not None
+        return numbers
+    if (answers := table.yes_or_no(name)) is not None:
+        return answers
+    cells = table.texts(name)
+    if not isinstance(cells, TextColumn):
+        wrong = 0
+    elif numbers is not None:
+        others = np.flatnonzero(~(np.isnan(numbers) | (numbers == 0) | (numbers == 1)))
+        if not len(others):  # all are missing
+            return numbers
+        wrong = int(others[0])
+    else:
+        wrong = next((row for row, cell in enumerate(cells) if yes_or_no([cell]) is None and not is_missing(cell)), 0)
+    problem = f"the label column {name!r} must hold 0, 1 or nothing, or yes and no; {str(cells[wrong])[:40]!r} came"
+    raise FormatError(table.path, problem, table.lines[wrong])
 
 
 def _sparse(y: np.ndarray) -> sparse.csr_matrix:
@@ -281,7 +327,7 @@ def _seconds(table: RawTable, name: str) -> np.ndarray:
     found = [float("nan") if is_missing(value) else date_seconds(value.strip()) for value in values]
     if None in found:
         bad = found.index(None)
-        problem = f"{values[bad][:40]!r} in the column {name!r} is no date such as 2024-05-31"
+        problem = f"{values[bad][:40]!r} in the column {name!r} is no date such as 2024-05-31 or 31.05.2024"
         raise FormatError(table.path, problem, table.lines[int(np.argmax(of_row == bad))])
     seconds: np.ndarray = np.array(found, dtype=np.float64)[of_row]
     return seconds

@@ -73,7 +73,7 @@ def test_roles_that_are_given_hold() -> None:
     ):
         with pytest.raises(DataError, match=problem):
             roles_of_columns(columns, asked)
-    with pytest.raises(DataError, match="'plot' holds words such as 'a man"):
+    with pytest.raises(DataError, match="'plot' is read as a number, but holds 'a man"):
         part_rows(columns, roles_of_columns(columns, {"number": "plot"}))
 
 

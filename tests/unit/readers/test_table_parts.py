@@ -169,9 +169,12 @@ def test_labels_that_look_joined_are_asked_about(tmp_path: Path) -> None:
     assert "looks like several" not in said
     strange = "".join(f"a story of {i} words,tag{i % 5} - tag{i // 5}\n" for i in range(30))
     _, said, _ = opened(films(tmp_path, "story,tags\n" + strange))
-    assert "--columns separator=SIGN" in said
+    assert "--columns separator=' - '" in said
     _, said, _ = opened(films(tmp_path, "story,tags\n" + strange), columns={"separator": " - "})
     assert "looks like several" not in said
+    strange = "".join(f"a story of {i} words,tag{i % 5}~tag{i // 5}\n" for i in range(30))
+    _, said, _ = opened(films(tmp_path, "story,tags\n" + strange))
+    assert "--columns separator=SIGN" in said
 
 
 @pytest.mark.parametrize("sign", ["+", " & ", "/", " ", "、"])
