@@ -190,7 +190,8 @@ def first_section(found: dict[str, float]) -> str:
         f"process starts:\n  {found['import_seconds']:.2f} s importing torch and SciPy, "
         f"{found['load_seconds']:.2f} s importing lampnet and loading,\n  "
         f"{1e3 * found['first_seconds']:.0f} ms predicting; the second prediction takes "
-        f"{1e3 * found['second_seconds']:.0f} ms (processor time)"
+        f"{1e3 * found['second_seconds']:.0f} ms (processor time"
+        + (f"; other programs used the machine, at a load of {found['load']:.0f})" if found.get("load", 0) > 1 else ")")
     )
 
 

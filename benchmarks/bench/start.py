@@ -71,7 +71,6 @@ def first_prediction(shape: Shape) -> dict[str, float]:
         command = [sys.executable, "-c", _FIRST, str(Path(folder) / "model"), str(Path(folder) / "row.npz")]
         # As after an installation: the first turn compiles lampnet, and is not counted.
         own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        own["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
         turns = [subprocess.run(command, check=True, capture_output=True, env=own) for _ in range(1 + TURNS)]
         taken = [json.loads(turn.stdout) for turn in turns[1:]]
     middle = {name: sorted(turn[name] for turn in taken)[TURNS // 2] for name in taken[0]}
@@ -87,7 +86,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the stored bench")
     out = parser.parse_args().out
-    measured = {"start_up": start_up(), "first_prediction": first_prediction(SHAPES[0])}
+    load = os.getloadavg()[0]
+    measured = {"start_up": start_up(), "first_prediction": first_prediction(SHAPES[0]) | {"load": round(load, 1)}}
     write_atomically(out, (json.dumps(json.loads(out.read_text()) | measured, indent=1) + "\n").encode())
 
 
