@@ -39,10 +39,11 @@ def trials_section(
         "Out-of-fold scores of the labelled rows (`benchmarks/trials.py`); decision rules are chosen on one half of "
         "the rows and scored on the other. No test row is used. Base learners are stacked with the weights that a "
         "network starts from. The rows in bold are LaMP's networks on their held-out rows; their rules were chosen on "
-        "the same rows, so these scores are slightly optimistic. What a pretrained encoder's pooled states, its "
-        "tokens as nodes and the labels' names add on GoEmotions, over three seeds, is told with "
-        "[the inputs](inputs.md#a-pretrained-text-encoder-beside-tf-idf); what boosted trees add, with "
-        "[the ablations](ablations.md#boosted-trees).",
+        "the same rows, so these scores are slightly optimistic. Per-label thresholds may leave a row without a label, "
+        "except in the trial that is named after the rule; LaMP chooses between both. What a pretrained encoder's "
+        "pooled states, its tokens as nodes, a static model and the labels' names add on GoEmotions, over three seeds, "
+        "and what boosted trees and kernel regression add, is told with [the ablations](ablations.md#boosted-trees). "
+        "What is still missed, and what was tried, is said in words at the end of this page.",
     ]
     for name in shown:
         tried = [(what, trial["scores"]) for what, trial in trials[name]["trials"].items()]
