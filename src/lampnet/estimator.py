@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 import warnings
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -214,9 +215,10 @@ class LaMPClassifier(SklearnClassifier):
         start : a fitted classifier, or its folder, to learn on from: X and y are rows that it has not seen. Features
             and settings of its model stay, labels may be new; docs/living-labels.md says what each part does
         """
+        began = time.monotonic()
         if start is not None:
             return self._learn_on(start, X, y, sample_weight, groups, times)
-        return self._learn(self._labelled(X, y), sample_weight, groups, times)
+        return self._learn(self._labelled(X, y), sample_weight, groups, times, began)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, groups: Any = None, times: Any = None
@@ -228,7 +230,8 @@ class LaMPClassifier(SklearnClassifier):
         """
         if hasattr(self, "model_"):
             return self._learn_on(self, X, y, sample_weight, groups, times)
-        return self._learn(self._labelled(X, y, classes), sample_weight, groups, times)
+        began = time.monotonic()
+        return self._learn(self._labelled(X, y, classes), sample_weight, groups, times, began)
 
     def _learn_on(
         self, start: LaMPClassifier | str | Path, X: Any, y: Any, sample_weight: Any, groups: Any, times: Any
@@ -256,14 +259,19 @@ class LaMPClassifier(SklearnClassifier):
         return self
 
     def _learn(
-        self, labelled: tuple[LaMPClassifier, Dataset, Targets], sample_weight: Any, groups: Any, times: Any
+        self,
+        labelled: tuple[LaMPClassifier, Dataset, Targets],
+        sample_weight: Any,
+        groups: Any,
+        times: Any,
+        began: float,
     ) -> LaMPClassifier:
         seen, data, targets = labelled
         hierarchy = self._hierarchy(targets)
         config, edges = self._graph(self._config(self._seed()), targets, hierarchy)
         if self.label_descriptions is not None:
             data = with_descriptions(data, self.label_descriptions, config)
-        model = self._fitted(data, config, edges, sample_weight, groups, times, hierarchy=hierarchy)
+        model = self._fitted(data, config, edges, sample_weight, groups, times, hierarchy=hierarchy, began=began)
         keep_features(self, seen)
         self._keep(model, targets.classes, targets.form, int(model.metadata.get("epochs", 0)))
         return self
@@ -278,6 +286,7 @@ class LaMPClassifier(SklearnClassifier):
         times: Any,
         start: Start | None = None,
         hierarchy: LabelHierarchy | None = None,
+        began: float | None = None,
     ) -> FittedModel:
         from lampnet.pipeline.fit import fit  # heavy: imported only to train
 
@@ -289,7 +298,7 @@ class LaMPClassifier(SklearnClassifier):
             if not 0 < fraction < 1:
                 raise ConfigError(f"validation_fraction={fraction} must be between 0 and 1")
             config = config.updated({"training.folds": 1})
-        run = FitRun(callback=self._report, log=self._log)
+        run = FitRun(callback=self._report, log=self._log, began=began)
         share = fraction or VALIDATION_FRACTION
         try:
             with distributed.joined():

@@ -31,6 +31,7 @@ class FitRun:
     resume    continue from the checkpoints in the folder
     callback  called after every step and epoch of a network
     log       called with one sentence per phase
+    began     time.monotonic() when the caller began, from when the time budget counts; None for now
     phase     called at least about once a second outside the networks: the share that is done, and what is being done
     """
 
@@ -39,6 +40,7 @@ class FitRun:
     callback: Callback | None = None
     log: Log = no_log
     phase: OnPhase = no_phase
+    began: float | None = None
 
 
 IN_MEMORY = FitRun()

@@ -112,7 +112,7 @@ def fit(
         data, config = resolve(data, config) if start is None else (data, start.config(config, len(data.train)))
     with (
         claimed(run.folder if team.leads else None),
-        Control(run, Budget(config.training.time_budget)) as control,
+        Control(run, Budget(config.training.time_budget, run.began)) as control,
     ):
         if run.folder is not None and team.leads and not run.resume:
             remove_base_learner_files(run.folder)

@@ -6,18 +6,18 @@ import time
 
 
 class Budget:
-    """Counts down from when it is made; 0 seconds is no limit.
+    """Counts down from when it is made, or from an earlier time.monotonic(); 0 seconds is no limit.
 
     >>> Budget(0).left(), 0 < Budget(60).left() <= 60
     (inf, True)
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, began: float | None = None) -> None:
         self.seconds = seconds
-        self._began = time.monotonic()
+        self._began = time.monotonic() if began is None else began
 
     def spent(self) -> float:
-        """Seconds since it was made."""
+        """Seconds since it began."""
         return time.monotonic() - self._began
 
     def left(self) -> float:
