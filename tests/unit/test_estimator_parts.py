@@ -139,7 +139,7 @@ def test_rows_of_a_request_and_chunks_of_a_file_give_the_same(model: LaMPClassif
     for row, problem in (
         ({"other": 1}, "no row has any"),
         ({"plot": ["a"]}, "'plot' is list"),
-        ({"year": "x"}, "is read as a number, but holds 'x'"),
+        ({"year": "x"}, "'year' is 'x'; this column holds numbers"),
     ):
         with pytest.raises(DataError, match=problem):
             read_rows(model.model_, [row])
