@@ -42,7 +42,7 @@ def trials_section(
         "the same rows, so these scores are slightly optimistic. Per-label thresholds may leave a row without a label, "
         "except in the trial that is named after the rule; LaMP chooses between both. What a pretrained encoder's "
         "pooled states, its tokens as nodes, a static model and the labels' names add on GoEmotions, over three seeds, "
-        "and what boosted trees and kernel regression add, is told with [the ablations](ablations.md#boosted-trees). "
+        "and what boosted trees and kernel regression add is on [the ablations page](ablations.md#boosted-trees). "
         "What is still missed, and what was tried, is said in words at the end of this page.",
     ]
     for name in shown:
