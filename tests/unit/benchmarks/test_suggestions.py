@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lampnet.base_learners.label_dependence import cross_fit_dependence
+from lampnet.base_learners.shift_weights import ShiftWeights
 from lampnet.inference.conditional import Conditional
 from suggestions import SHOWN, guided_clicks, static_clicks
 
@@ -41,7 +42,8 @@ def test_a_list_that_learns_nothing_costs_as_much_and_one_that_does_costs_less()
     Y = groups[random.integers(5, size=100)]
     logits = random.normal(-2, 1, Y.shape).astype(np.float32)
     tables = cross_fit_dependence(Y.astype(np.float32), logits, np.arange(100) % 5).whole
-    nothing, learned = (Conditional(tables, np.full(tables.n_shifts, w, dtype=np.float32)) for w in (0.0, 1.0))
+    one_each = (np.full(tables.n_shifts, w, dtype=np.float32) for w in (0.0, 1.0))
+    nothing, learned = (Conditional(tables, ShiftWeights.restore(w, tables.n_shifts)) for w in one_each)
     static = static_clicks(Y[:20], logits[:20])
     ours = guided_clicks(Y[:20], logits[:20], learned)
     assert (guided_clicks(Y[:20], logits[:20], nothing) <= static).all()
