@@ -162,7 +162,7 @@ def test_rare_labels_and_weights_of_rows() -> None:
     weights = Weights(np.random.default_rng(0).uniform(0.2, 3.0, 200), np.ones(3), np.ones(3))
     logits = KernelLearner().fit(X, Y, 0, None, FitContext(), weights)
     assert np.isfinite(logits).all()
-    # The only row with a label is not told apart by its own label.
+    # The only row with a label is not recognised by its own label.
     assert np.abs(logits[3, 2]) < np.abs(logits[:, 2]).max()
 
 
