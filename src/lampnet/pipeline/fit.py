@@ -52,8 +52,8 @@ from lampnet.runtime.budget import Budget
 from lampnet.runtime.folder_lock import claimed
 from lampnet.training.progress import Progress, Stopped
 
-#: a network that would get less than this share of the time budget is not begun
-LEAST_NETWORK_SHARE = 0.1
+#: a network that would get less than this share of the time budget, or these seconds, is not begun
+LEAST_NETWORK_SHARE, LEAST_NETWORK_SECONDS = 0.1, 1e-3
 #: of the networks' logits beside the stack's; half of both is often better than either, as ensembles are
 SHARES = (1.0, 0.5)
 #: how often decisions are chosen after the networks: on their own predictions, for each share, and where few or many
@@ -212,14 +212,17 @@ class _Fit:
         self.truth = np.concatenate([fold.valid[0].all_targets() for fold in plan.folds])
         self.weights = Weights.joined([fold.valid[0].row_weights for fold in plan.folds])
         self.decision_seconds = 0.0
+        self.out_of_time = False  # before a network was trained
         self.stack = None if plan.stack is None else self._candidate([None] * len(plan.folds))
 
     def model(self) -> FittedModel:
         members: list[Member] = []
         # A network that added nothing to the base learners before is not trained on, but stays for explanations.
         useless = self.plan.before is not None and not self.plan.before.model.network_weight
-        if self.config.model.network and not useless and not self.control.received and self._has_time():
-            members = train_members(self.plan, self.config, self.graph, self.control, self._network_seconds())
+        if self.config.model.network and not useless and not self.control.received:
+            self.out_of_time = not self._has_time()
+            if not self.out_of_time:
+                members = train_members(self.plan, self.config, self.graph, self.control, self._network_seconds())
         if not members and self.stack is None:
             raise Stopped.before_training(self.control.received[0])
         model = self._finished(members)
@@ -278,14 +281,15 @@ class _Fit:
     def _network_seconds(self) -> float:
         """What the budget leaves for the networks, when what follows them has its time; 0 for no limit."""
         left, after = self.control.budget.left(), AFTER_NETWORKS * self.decision_seconds + self.plan.refit_seconds
-        return 0.0 if left == float("inf") else max(1e-3, left - after)
+        return 0.0 if left == float("inf") else max(LEAST_NETWORK_SECONDS, left - after)
 
     def _has_time(self) -> bool:
         budget = self.control.budget
         if not budget.seconds:
             return True
         seconds, spent = self._network_seconds(), budget.spent()
-        enough = self.stack is None or seconds >= LEAST_NETWORK_SHARE * budget.seconds
+        least = max(LEAST_NETWORK_SECONDS, LEAST_NETWORK_SHARE * budget.seconds)
+        enough = self.stack is None or seconds > least
         rest = f"{seconds:.0f} s are left for the networks" if enough else "no network is trained in the time left"
         self.control.log(f"time budget: {spent:.0f} s of {budget.seconds:.0f} s for encoding and base learners; {rest}")
         return enough
@@ -374,7 +378,8 @@ class _Fit:
         network = () if model.network is None else model.network.parameters()
         interrupted = bool(self.control.received)
         status = histories[-1].status if histories else "interrupted" if interrupted else "finished"
-        if any(progress.status == "time budget" for progress in histories) and not interrupted:
+        out_of_time = self.out_of_time or any(progress.status == "time budget" for progress in histories)
+        if out_of_time and not interrupted:
             status = "time budget"
         return {
             "kind": model.encoder.kind,
