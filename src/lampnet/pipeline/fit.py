@@ -26,6 +26,7 @@ from lampnet.evaluation.metrics import METRICS, five_metrics
 from lampnet.evaluation.promises import Promises
 from lampnet.evaluation.reliability import reliability
 from lampnet.inference.conditional import Conditional
+from lampnet.inference.examples import Examples
 from lampnet.inference.logits import probabilities, with_priors_for_empty_rows
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.ensemble import Ensemble
@@ -39,7 +40,6 @@ from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
 from lampnet.pipeline.members import Member, train_members
 from lampnet.pipeline.plan import (
-    Fold,
     Plan,
     check_training_rows,
     cross_fitted,
@@ -209,11 +209,15 @@ class _Fit:
             self.graph = plan.before.graph
         else:
             self.graph = label_graph(config.label_graph, n_labels, labels=plan.labels, edges=label_edges)
-        self.truth = np.concatenate([fold.valid[0].all_targets() for fold in plan.folds])
-        self.weights = Weights.joined([fold.valid[0].row_weights for fold in plan.folds])
+        self._choose_on([fold.valid[0] for fold in plan.folds])
         self.decision_seconds = 0.0
         self.out_of_time = False  # before a network was trained
         self.stack = None if plan.stack is None else self._candidate([None] * len(plan.folds))
+
+    def _choose_on(self, held_out: Sequence[Examples]) -> None:
+        """The rows that decisions are chosen on."""
+        self.truth = np.concatenate([rows.all_targets() for rows in held_out])
+        self.weights = Weights.joined([rows.row_weights for rows in held_out])
 
     def model(self) -> FittedModel:
         members: list[Member] = []
@@ -222,10 +226,12 @@ class _Fit:
         if self.config.model.network and not useless and not self.control.received:
             self.out_of_time = not self._has_time()
             if not self.out_of_time:
-                members = train_members(self.plan, self.config, self.graph, self.control, self._network_seconds())
+                with self.control.timed("networks"):
+                    members = train_members(self.plan, self.config, self.graph, self.control, self._network_seconds())
         if not members and self.stack is None:
             raise Stopped.before_training(self.control.received[0])
         model = self._finished(members)
+        self.control.log_division()
         if self.control.received:
             stopped = Stopped(self.control.received[0], members[-1].progress if members else Progress())
             stopped.model = model
@@ -237,41 +243,58 @@ class _Fit:
 
         share  of the member's logits; the stack's logits have the rest
         """
-        self.control.phase(0.0, "choosing the decisions on held-out rows")
         parts = []
         for fold, member in zip(self.plan.folds, members, strict=True):
             if member is not None and share == 1:
                 parts.append(member.held_out_logits)
                 continue
-            stacked = fold.valid[0].stacked()
-            assert stacked is not None
-            logits = with_priors_for_empty_rows(stacked, fold.valid[0].nodes, self.plan.priors)
+            logits = self._stacked(fold.valid[0])
             if member is not None:
                 logits = share * member.held_out_logits + np.float32(1 - share) * logits
             parts.append(logits)
-        return self._decided(self.plan.folds, parts)
+        return self._decided([fold.valid[0] for fold in self.plan.folds], parts)
 
-    def _decided(self, folds: Sequence[Fold], parts: Sequence[np.ndarray]) -> _Candidate:
-        """Calibrated predictions of the held-out rows of these folds, and the decisions that are best on them.
+    def _stacked(self, held_out: Examples) -> np.ndarray:
+        """The stack's logits of held-out rows, those of the label priors for rows without a node."""
+        stacked = held_out.stacked()
+        assert stacked is not None
+        return with_priors_for_empty_rows(stacked, held_out.nodes, self.plan.priors)
 
-        parts  the folds' logits; rows without a node have those of the label priors, which need no calibration
+    def _decided(self, held_out: Sequence[Examples], parts: Sequence[np.ndarray]) -> _Candidate:
+        """Calibrated predictions of held-out rows, and the decisions that are best on them.
+
+        parts  the rows' logits; rows without a node have those of the label priors, which need no calibration
         """
-        began, seed, logits = self.control.budget.spent(), self.config.training.seed, np.concatenate(parts)
+        with self.control.timed("decisions"):
+            began = self.control.budget.spent()
+            made = self._decided_on(held_out, np.concatenate(parts))
+            self.decision_seconds = self.control.budget.spent() - began
+        return made
+
+    def _decided_on(self, held_out: Sequence[Examples], logits: np.ndarray) -> _Candidate:
+        seed, report = self.config.training.seed, self.control.part("choosing the decisions on held-out rows")
         before = self.plan.before
         if before is not None and len(logits) < FEW_NEW_ROWS and before.knows_all(self.plan.label_names):
             proba = self._coherent(probabilities(before.model.calibrated(logits)))
             return _Candidate(proba, before.model.decisions, before.model.calibration)
         calibration = None
         if self.config.training.calibrate:
-            some = np.concatenate([fold.valid[0].nodes.lengths() > 0 for fold in folds])
+            some = np.concatenate([rows.nodes.lengths() > 0 for rows in held_out])
             if some.sum() >= CALIBRATION_FOLDS:
                 fold_n = fold_numbers(int(some.sum()), CALIBRATION_FOLDS, seed)
                 calibration, logits[some] = cross_fit_calibration(
                     logits[some], self.truth[some], fold_n, taken(self.weights, np.flatnonzero(some))
                 )
+        report(0.2)
         proba = self._coherent(probabilities(logits))
-        decisions = choose_decisions(self.truth, proba, seed=seed, weights=self.weights, hierarchy=self.hierarchy)
-        self.decision_seconds = self.control.budget.spent() - began
+        decisions = choose_decisions(
+            self.truth,
+            proba,
+            seed=seed,
+            weights=self.weights,
+            hierarchy=self.hierarchy,
+            report=lambda share: report(0.2 + 0.8 * share),
+        )
         return _Candidate(proba, decisions, calibration)
 
     def _coherent(self, proba: np.ndarray) -> np.ndarray:
@@ -281,6 +304,9 @@ class _Fit:
     def _network_seconds(self) -> float:
         """What the budget leaves for the networks, when what follows them has its time; 0 for no limit."""
         left, after = self.control.budget.left(), AFTER_NETWORKS * self.decision_seconds + self.plan.refit_seconds
+        if self.plan.every_row is not None:
+            after += self.plan.every_row_seconds
+            after += self.decision_seconds * sum(self.plan.rows.values()) / len(self.truth)
         return 0.0 if left == float("inf") else max(LEAST_NETWORK_SECONDS, left - after)
 
     def _has_time(self) -> bool:
@@ -297,10 +323,9 @@ class _Fit:
     def _finished(self, members: list[Member]) -> FittedModel:
         kept = [member for member in members if member.is_kept]
         if self.stack is None:
-            folds = [self.plan.folds[member.number] for member in members]
-            self.truth = np.concatenate([fold.valid[0].all_targets() for fold in folds])
-            self.weights = Weights.joined([fold.valid[0].row_weights for fold in folds])
-            chosen = self._decided(folds, [member.held_out_logits for member in members])
+            held_out = [self.plan.folds[member.number].valid[0] for member in members]
+            self._choose_on(held_out)
+            chosen = self._decided(held_out, [member.held_out_logits for member in members])
             return self._model(_networks(kept), 1.0, chosen, members, None)
         gain = None
         if kept:
@@ -316,6 +341,11 @@ class _Fit:
         if members:
             found = f" ({gain.describe()})" if gain is not None else ""
             self.control.log(f"the network is not clearly better out-of-fold than the base learners{found}: left out")
+        if self.plan.every_row is not None and not self.control.received:
+            # No row was needed to score a network after all: cut-offs and calibration are chosen on all rows.
+            held_out = self.plan.every_row()
+            self._choose_on(held_out)
+            self.stack = self._decided(held_out, [self._stacked(rows) for rows in held_out])
         # One network stays for explanations of its messages; it does not enter the predictions.
         there = [] if self.plan.before is None else self.plan.before.networks
         return self._model((_networks(members) or there)[:1], 0.0, self.stack, members, gain)
@@ -354,7 +384,8 @@ class _Fit:
             model.metadata["continued"] = continued_from(plan.before.model)
         if plan.refit is not None:
             self.control.log("fitting the base learners again on training and validation rows")
-            plan.refit()
+            with self.control.timed("base learners again"):
+                plan.refit()
         return model
 
     def _conditional(self, chosen: _Candidate, network_weight: float) -> Conditional | None:
@@ -367,7 +398,8 @@ class _Fit:
             calibration = None if network_weight else chosen.calibration  # it belongs to what predicts
             truth, logits = known_rows(self.plan, self.truth, chosen.proba, calibration)
             graph = LabelGraph(self.config.label_graph, self.graph, len(self.plan.label_names))
-            learned = fit_conditional(truth, logits, self.config, graph, self.control, self.hierarchy)
+            with self.control.timed("known labels"):
+                learned = fit_conditional(truth, logits, self.config, graph, self.control, self.hierarchy)
         return distributed.from_leader(learned)
 
     def _metadata(self, model: FittedModel, members: list[Member], gain: Gain | None) -> dict[str, Any]:

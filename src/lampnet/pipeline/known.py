@@ -37,7 +37,7 @@ from lampnet.training.known_trainer import LabelledLogits, train_label_states
 FOLDS = 5
 #: rows that the network learns from, and rows that weights and decisions are chosen on
 MOST_ROWS, CHOICE_ROWS = 20_000, 4_000
-#: of fewer rows, weights are fitted on several draws of what is known; and on so many labels of all rows at most
+#: of fewer rows, weights are fitted on several draws of what is known; and on at most this many labels of all rows
 FEWEST_DRAWS, CHOICE_ENTRIES = 3_000, 200_000
 #: how far weights are pulled to zero, and their dependence on how much is known
 PULL, PULL_OF_HOW = 1.0, 10.0
@@ -72,13 +72,13 @@ def known_rows(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Labels and out-of-fold logits of the rows to learn from.
 
-    truth, proba  of the held-out rows. Where these are validation rows, training rows join them with the stacked
-                  logits of the base learners, which are out-of-fold too.
+    truth, proba  of the held-out rows. Where these are validation rows alone, training rows join them with the
+                  stacked logits of the base learners, which are out-of-fold too.
     calibration   of these stacked logits
     """
     logits = logit(np.clip(proba, LEAST_PROBA, 1 - LEAST_PROBA)).astype(np.float32)
     fold = plan.folds[0]
-    if len(plan.folds) > 1 or fold.train.base_logits is None:
+    if len(truth) > len(fold.valid[0]) or fold.train.base_logits is None:
         return truth, logits
     n = len(fold.train) // len(fold.valid)  # the other view of a row has the same labels and base logits
     some = np.unique(np.linspace(0, n - 1, min(n, MOST_ROWS)).astype(np.int64))
@@ -105,18 +105,21 @@ def fit_conditional(
     n, L = Y_nL.shape
     if config.known.method == "none" or n < 2 * FOLDS or L < 2:
         return None
-    control.phase(0.0, "what known labels say about the others")
+    report = control.part("what known labels say about the others")
     seed = config.training.seed
     logits_nL = np.ascontiguousarray(logits_nL, dtype=np.float32)
     fold_n = fold_numbers(n, FOLDS, seed)
     dependence = cross_fit_dependence(Y_nL, logits_nL, fold_n)
     data = LabelledLogits(Y_nL, logits_nL, fold_n, dependence)
+    report(0.3)
     weights = fit_shift_weights(data, seed)
+    report(0.5)
     members: list[LabelStates] = []
     if config.known.method == "messages":
         members = _Members(data, config, graph, weights, control).trained()
     few, many = (_held_out(data, regimes, weights, members, seed, hierarchy) for regimes in (FEW, MANY))
     correction = _best_correction([few, many]) if members else 0.0
+    report(0.8)
     if members:
         control.log(f"known labels: {correction:.0%} of the networks' correction counts")
     decisions = {}

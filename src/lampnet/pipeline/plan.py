@@ -18,7 +18,7 @@ from lampnet.base_learners.knn import TRAINING, VALIDATION, numbered
 from lampnet.base_learners.label_names import words_of
 from lampnet.base_learners.protocol import FOLDS, BaseLearner, FitContext
 from lampnet.base_learners.stack import FittedLearner, Stack, vstack_features
-from lampnet.base_learners.stacking_weights import StackingWeights
+from lampnet.base_learners.stacking_weights import StackingWeights, cross_fit_weights
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset
 from lampnet.data.label_priors import label_priors
@@ -43,6 +43,8 @@ RELEASE_BYTES = 1 << 30
 LEARNERS_SHARE, LEARNERS_ALONE_SHARE = 0.5, 0.8
 #: what fitting the base learners again takes, of the time that they took with their out-of-fold logits
 REFIT_SHARE = 0.4
+#: what is being done, and timed
+ENCODING, STACKING = "encoding", "stacking weights"
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ class Plan:
     refit     fits the base learners again on more rows once every choice is made; None where they know all rows
     refit_seconds  about how long that takes
     before    what was learned from other rows before; None where everything is learned from these
+    every_row  all labelled rows as the stack scores them out-of-fold, where lampnet itself held out the validation
+              rows for a network; None where only the held-out rows of the folds are to be chosen on
+    every_row_seconds  about how long that takes
     release   hands mapped pages back to the system; None for rows in memory
     """
 
@@ -94,6 +99,8 @@ class Plan:
     refit: Callable[[], None] | None = None
     refit_seconds: float = 0.0
     before: Before | None = None
+    every_row: Callable[[], list[Examples]] | None = None
+    every_row_seconds: float = 0.0
     release: Callable[[], None] | None = None
 
 
@@ -117,8 +124,8 @@ def cross_fitted(splits: Splits, config: Config, control: Control, label_weight:
     fold_n = ensemble_folds(splits, config)
     weights: list[StackingWeights | None] = [None] * (int(fold_n.max()) + 1)
     if stack is not None and base_logits is not None:
-        control.phase(0.0, "stacking weights")
-        weights = list(stack.fit_weights(base_logits, truth, fold_n, counts).folds)
+        with control.timed(STACKING):
+            weights = list(stack.fit_weights(base_logits, truth, fold_n, counts, control.part(STACKING)).folds)
     folds = []
     for (rest, own), own_weights in zip(parts_of(fold_n), weights, strict=True):
         views = examples_of_views(encoded, truth, base_logits, own_weights, counts)
@@ -138,6 +145,7 @@ def single_split(
 ) -> Plan:
     """One network that learns from the training rows and is validated on the validation rows."""
     blocked = _blocked(splits, control)
+    sampled = splits.valid is None or splits.valid_is_sampled
     splits = splits.with_validation(validation_fraction, config.training.seed)
     train, valid = splits.train, splits.valid
     assert valid is not None
@@ -159,30 +167,54 @@ def single_split(
     )
     seconds = control.budget.spent() - began
     weights, held_out_logits = None, None
+    fold_n = splits.folds_of(train, FOLDS, config.training.seed, blocked)
     if stack is not None and base_logits is not None:
         stack.number_rows(row_origins(train))
-        control.phase(0.0, "stacking weights")
-        fold_n = splits.folds_of(train, FOLDS, config.training.seed, blocked)
-        weights = stack.choose_and_fit_weights(base_logits, truth, fold_n, counts)
+        with control.timed(STACKING):
+            weights = stack.choose_and_fit_weights(base_logits, truth, fold_n, counts, control.part(STACKING))
         held_out_logits = stack.logits(held_out.features)
     fold = Fold(
         Examples.joined(examples_of_views(encoded, truth, base_logits, weights, counts)),
         examples_of_views(held_out, valid_truth, held_out_logits, weights, valid_counts),
     )
 
+    both = None if train.weights is None else (*train.weights, *(valid.weights or np.ones(len(valid))))
+
     def refit() -> None:
         assert stack is not None
         # A label that no training row has is new to the network: its base logits stay as the network knew them.
         known = np.where(np.any(truth > 0, axis=0), valid_truth, np.nan)
         features, labels = vstack_features([encoded.features, held_out.features]), np.vstack([truth, known])
-        both = None if train.weights is None else (*train.weights, *(valid.weights or np.ones(len(valid))))
         again = Weights.of(both, label_weight, train.label_names, labels)
         stack.refit(features, labels, config.training.seed, control.report, again)
         stack.number_rows(row_origins(train, valid))
 
+    def every_row() -> list[Examples]:
+        assert base_logits is not None
+        with control.timed(STACKING):
+            by_fold = cross_fit_weights(base_logits, truth, fold_n, counts, control.part(STACKING)).folds
+        rows = examples_of_views(encoded, truth, base_logits, weights, counts)[0]
+        at = [np.flatnonzero(fold_n == number) for number in range(len(by_fold))]
+        parts = [replace(rows.take(own), weights=fitted) for own, fitted in zip(at, by_fold, strict=True)]
+        parts.append(fold.valid[0])
+        if counts is not None:  # training and validation rows were scaled apart; here they count beside each other
+            row_n = np.ones(len(train) + len(valid)) if both is None else np.array(both) / np.mean(both)
+            at.append(np.arange(len(train), len(row_n)))
+            parts = [
+                replace(part, row_weights=replace(counts, row_n=row_n[own]))
+                for part, own in zip(parts, at, strict=True)
+            ]
+        return parts
+
     again = refit if stack is not None and config.training.refit_base_learners else None
     plan = _plan(train, truth, encoder, stack, [fold], {"train": len(train), "valid": len(valid)}, counts)
-    return replace(plan, refit=again, refit_seconds=REFIT_SHARE * seconds if again is not None else 0.0)
+    return replace(
+        plan,
+        refit=again,
+        refit_seconds=REFIT_SHARE * seconds if again is not None else 0.0,
+        every_row=every_row if sampled and weights is not None else None,
+        every_row_seconds=FOLDS * control.seconds.get(STACKING, 0.0),
+    )
 
 
 def row_origins(train: Dataset, valid: Dataset | None = None) -> np.ndarray:
@@ -291,10 +323,22 @@ def warn_of_unknown_labels(train: Dataset) -> None:
 def _encode(train: Dataset, config: Config, control: Control) -> tuple[Encoder, EncodedRows, np.ndarray | None]:
     """The encoder, the training rows and, where a base learner asks for it, what the labels' names mean (L, H)."""
     control.log(f"encoding {len(train)} {train.kind} rows")
-    control.phase(0.0, "encoding")
+    with control.timed(ENCODING):
+        return _encoded(train, config, control)
+
+
+def _encoded(train: Dataset, config: Config, control: Control) -> tuple[Encoder, EncodedRows, np.ndarray | None]:
+    report = control.part(ENCODING)
     encoder = make_encoder(train.kind, config.input).fit(train.rows, train.feature_names)
+    report(0.3)
     if not isinstance(encoder, PooledEncoder):
-        return encoder, encoder.encode(train.rows, train.row_edges), None
+        encoded = encoder.encode(train.rows, train.row_edges)
+        report(0.5)
+        assert len(encoded.nodes) == len(train)  # nodes and features are computed when first asked for
+        report(0.8)
+        if config.model.base_learners:
+            assert encoded.features.shape[0] == len(train)
+        return encoder, encoded, None
     encoder.while_training(None if control.folder is None else control.folder / EMBEDDINGS, control.phase)
     encoded = encoder.encode(train.rows, train.row_edges)
     assert encoded.features.shape[1] == encoder.n_features  # computed here, once
@@ -357,8 +401,9 @@ def _fit_base_learners(
     if names_LH is not None:
         stack.name_labels(names_LH)
     try:
-        base_logits = stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
-        return _those_that_earn_it(stack, base_logits, truth, seed, fold_n, counts, control)
+        with control.timed("base learners"):
+            base_logits = stack.fit(X, truth, seed, fold_n, context, keep, dict(fitted), counts)
+            return _those_that_earn_it(stack, base_logits, truth, seed, fold_n, counts, control)
     except _EndAsked:
         if not fitted:
             raise Stopped.before_training(control.received[0]) from None
