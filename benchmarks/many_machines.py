@@ -106,8 +106,8 @@ def section(measured: dict[str, Any]) -> str:
         return f"| {title} | {one['rows_per_second']:,.0f} | {cost:,.0f} s | {more} |"
 
     lines = [
-        f"| {rows:,} comments in {measured['files']} files | rows per second | processor time per million rows | start "
-        "| files that differ |",
+        f"| {rows:,} comments in {measured['files']} files, a stack of base learners "
+        "| rows per second | processor time per million rows | start | files that differ |",
         "|---|--:|--:|--:|--:|",
         line("one process, without Ray", measured["one_process"], "|"),
     ]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 OUT = Path(__file__).parents[1] / "docs" / "images" / "tagging.gif"
-ROWS, SIZE, COLOURS = 3000, {"width": 1100, "height": 600}, 40
+ROWS, SIZE, COLOURS = 3000, {"width": 1100, "height": 600}, 64
 #: a key, and how long its result is shown, in ms
 KEYS = (("", 1800), ("1", 1600), ("1", 1600), ("1", 1600), ("Shift+Digit1", 1600), ("Enter", 2400))
 
@@ -69,7 +69,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as made:
         _, texts = train(Path(made))
-        with serving("lampnet", Path(made)) as (url, _):
+        with serving("lampnet", Path(made)) as url:
             OUT.write_bytes(animated(frames(url, texts)))
 
 

@@ -15,6 +15,8 @@ interface Step { at: number; known: Known; done: boolean }
 const MOST = 12;
 const TOKEN = "lampnet-token";
 const MISSING_FROM = 0.5;
+/* shifts of the log-odds that are smaller are not shown */
+const SHOWN_FROM = 0.1;
 
 const state = {
   model: "", version: "", kind: "", labels: [] as string[],
@@ -414,7 +416,7 @@ const signed = (value: number): string => (value >= 0 ? "+" : "−") + Math.abs(
 function reasons(one: Suggestion): Node[] {
   const words = (one.parts ?? []).slice(0, 2).map((part) => `${part.part} ${signed(part.moved)}`).join(", ");
   const chips: Node[] = [element("span", { className: "why", text: words || `input ${signed(one.input)}` })];
-  const moved = Object.entries(one.known).filter(([, by]) => Math.abs(by) >= 0.1)
+  const moved = Object.entries(one.known).filter(([, by]) => Math.abs(by) >= SHOWN_FROM)
     .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3);
   for (const [label, by] of moved) {
     chips.push(element("span", { className: "why label", text: `${label} ${signed(by)}` }));
@@ -484,12 +486,20 @@ function drawRow(item: Item): void {
   ])));
 }
 
+/* The labels that moved the selected one are marked as the words are. */
 function drawKnown(item: Item): void {
+  const chosen = state.audit ? undefined : shownLabels()[state.chosen]?.label;
+  const moved = state.suggestions.find((one) => one.label === chosen)?.known ?? {};
   byId("known").replaceChildren(...Object.entries(item.known).map(([label, value]) => {
+    const by = Object.hasOwn(moved, label) && Math.abs(moved[label]!) >= SHOWN_FROM ? moved[label]! : 0;
+    const effect = by === 0 ? "" : `moves ${chosen} by ${signed(by)}; `;
     const button = element("button", {
-      className: value ? "chip yes" : "chip no",
+      className: `chip ${value ? "yes" : "no"}${by === 0 ? "" : by > 0 ? " for" : " against"}`,
       text: `${value ? "✓" : "✗"} ${label}${state.labels.includes(label) ? "" : " (not a label of the model)"}`,
-      attributes: { type: "button", "aria-label": `${label}: ${value ? "accepted" : "refused"}; open it again` },
+      attributes: {
+        type: "button", title: `${effect}click to open it again`,
+        "aria-label": `${label}: ${value ? "accepted" : "refused"}; ${effect}open it again`,
+      },
     });
     button.addEventListener("click", () => setKnown(label, null));
     return element("li", {}, button);

@@ -122,6 +122,20 @@ def test_the_words_that_moved_the_selected_label_are_marked(page: Any) -> None:
     assert page.locator("#row").text_content() == "😀😀 report about a cup and rome"
 
 
+def test_the_known_labels_that_moved_the_selected_one_are_marked(page: Any, topics: Path) -> None:
+    start(page, "report about nothing")
+    page.click("button[aria-label='accept cup']")
+    settled(page)
+    for one in LaMPClassifier.load(topics).suggest("report about nothing", known=["cup"]):
+        moved = one["known"]["cup"]
+        page.locator("#labels .name", has_text=one["label"]).click()
+        chip = page.locator("#known .chip")
+        assert ("for" in chip.get_attribute("class").split()) is (moved >= 0.1)
+        assert ("against" in chip.get_attribute("class").split()) is (moved <= -0.1)
+        named = f"moves {one['label']} by {moved:+.1f}".replace("-", "−")
+        assert (named in chip.get_attribute("aria-label")) is (abs(moved) >= 0.1)
+
+
 def test_refused_undone_and_added_by_name(page: Any) -> None:
     start(page, "about rome\nabout a cup")
     first = suggested(page)[0]

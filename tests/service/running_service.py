@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 import requests
 
@@ -50,10 +51,12 @@ class Log:
         """Wait for the last line."""
         self._thread.join()
 
-    def seen(self, pattern: str, seconds: float) -> bool:
-        """Whether a line has this pattern, now or within so many seconds."""
+    def seen(self, pattern: str, seconds: float, lines: int = 1) -> bool:
+        """Whether so many lines have this pattern, now or within so many seconds."""
         with self._news:
-            return self._news.wait_for(lambda: any(re.search(pattern, line) for line in self.lines), seconds)
+            return self._news.wait_for(
+                lambda: sum(bool(re.search(pattern, one)) for one in self.lines) >= lines, seconds
+            )
 
     def wait_for(self, pattern: str) -> re.Match[str]:
         """The first line that has this pattern, now or later."""
@@ -115,6 +118,29 @@ def answers(url: str) -> bool:
         return requests.get(url + "/health", timeout=5).status_code == 200
     except requests.ConnectionError:
         return False
+
+
+def workers_of(service: Running) -> list[int]:
+    """The processes that answer requests: children of the service that hold its socket."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
+def worker_of(service: Running, port: int) -> int | None:
+    """The worker that has accepted the connection from this port."""
+    own = f"{urlsplit(service.url).port:04X}"
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[1].endswith(f":{own}") and fields[2].endswith(f":{port:04X}"):
+            socket = f"socket:[{fields[9]}]"
+            for worker in workers_of(service):
+                for file in Path(f"/proc/{worker}/fd").iterdir():
+                    try:
+                        if os.readlink(file) == socket:
+                            return worker
+                    except OSError:  # closed since
+                        continue
+    return None
 
 
 def model_of(folder: Path, preset: str = "quick", seed: int = 0, n: int = 64) -> Path:

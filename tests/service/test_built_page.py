@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
+
+
+def test_the_wheel_has_the_page() -> None:
+    patterns = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["lampnet"]
+    package = ROOT / "src" / "lampnet"
+    shipped = {path.name for pattern in patterns for path in package.glob(pattern)}
+    assert {path.name for path in (package / "service" / "page").iterdir()} <= shipped
 
 
 def test_the_script_is_built_from_the_typescript(tmp_path: Path) -> None:

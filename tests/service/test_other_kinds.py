@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import json
 from pathlib import Path
 
 import numpy as np
@@ -58,6 +59,34 @@ def test_numbers_words_and_tables_in_one_service(tmp_path: Path) -> None:
         found = running.predictions(many, model="table")
         assert found[0]["scores"] == running.predictions([{"size": 1.0, "colour": "red"}], model="table")[0]["scores"]
         assert peak_memory(running) < 10**9
+
+
+def test_rows_of_several_parts_also_by_the_open_inference_protocol(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(
+        {
+            "plot": [" and ".join(np.array(["a", "war", "song"])[row]) or "none" for row in TRUTH],
+            "year": 1950.0 + np.arange(N),
+            "country": np.where(TRUTH[:, 1], "Peru", "Chad"),
+        }
+    )
+    columns = {"text": "plot", "number": "year", "category": "country"}
+    model = LaMPClassifier(preset="quick", columns=columns).fit(frame, TRUTH.astype(int))
+    rows = frame[:5].to_dict("records")
+    with serving(model.save(tmp_path / "films")) as running:
+        found = running.predictions(rows)
+        assert [one["labels"] for one in found] == [
+            [str(name) for name in row] for row in model.predict_labels(frame[:5])
+        ]
+        sent = {"name": "parts", "shape": [5], "datatype": "BYTES", "data": [json.dumps(row) for row in rows]}
+        answer = running.post("/v2/models/films/infer", {"inputs": [sent], "outputs": [{"name": "probabilities"}]})
+        assert answer.status_code == 200, answer.text
+        (tensor,) = answer.json()["outputs"]
+        proba = np.reshape(tensor["data"], tensor["shape"])
+        np.testing.assert_allclose(proba, model.predict_proba(frame[:5]), atol=1e-6)
+        refused = running.post("/v2/models/films/infer", {"inputs": [sent | {"shape": [1], "data": ["a war"]}]})
+        assert refused.status_code == 400
+        assert "a row of 'parts' is no JSON object" in refused.json()["error"]
 
 
 def test_pictures_come_as_base64_and_never_as_paths(tmp_path: Path) -> None:

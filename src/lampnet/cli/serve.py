@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -67,8 +68,9 @@ def command(
             f"models: put a secret into {TOKEN}"
         )
     os.environ[ENVIRONMENT] = settings.to_text()
-    with tempfile.TemporaryDirectory(prefix="lampnet-metrics-") as counters:
-        if workers > 1:
+    # One process counts in its memory, and would not come to remove a folder: uvicorn ends it by its signal.
+    with tempfile.TemporaryDirectory(prefix="lampnet-metrics-") if workers > 1 else nullcontext() as counters:
+        if counters is not None:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = counters
         uvicorn.run(
             "lampnet.service.app:from_environment",

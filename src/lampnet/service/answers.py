@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from lampnet.data.dataset import Dataset
-from lampnet.data.known_labels import States
+from lampnet.data.known_labels import UNKNOWN, States, as_dicts
 from lampnet.errors import DataError
 from lampnet.evaluation.asked_sets import AskedSets
+from lampnet.explain.attention import predict_rows
+from lampnet.explain.explain_rows import Shown, explain_predicted, label_numbers
+from lampnet.explain.explanation import Explanation
 from lampnet.explain.input_parts import input_parts
 from lampnet.inference import labelling
 from lampnet.inference.asked_decision import label_sets
@@ -65,3 +70,37 @@ def questions(model: FittedModel, logits: np.ndarray, states: States) -> list[di
     conditional, names = model.given_known(), model.label_names
     found = [labelling.next_question(conditional, logits[row], states[row]) for row in range(len(logits))]
     return [None if one is None else {"label": names[one[0]], "bits": round(one[1], 6)} for one in found]
+
+
+def explanations(
+    model: FittedModel, data: Dataset, states: States | None, labels: Sequence[str] | None
+) -> list[dict[str, Any]]:
+    """Each row as `lampnet explain` writes it; where labels are known, also how far each of them moved the others."""
+    shown = Shown(labels=label_numbers(model.label_names, labels or ()))
+    if states is not None:
+        data = replace(data, known=as_dicts(states, model.label_names))
+    predicted = predict_rows(model, data)
+    explained = explain_predicted(predicted, shown=shown)
+    if states is None:
+        return [one.to_json() for one in explained]
+    return [
+        one.to_json() | {"known_shifts": _known_shifts(model, one, predicted.logits[row], states[row])}
+        for row, one in enumerate(explained)
+    ]
+
+
+def _known_shifts(
+    model: FittedModel, explained: Explanation, logits: np.ndarray, states: np.ndarray
+) -> dict[str, dict[str, float]]:
+    """How far each known label moved the log-odds of each shown label that is open: {label: {known label: shift}}."""
+    known = np.flatnonzero(states != UNKNOWN)
+    if not len(known):
+        return {}
+    conditional, names = model.given_known(), model.label_names
+    open_labels = conditional.implied(states[None])[0] == UNKNOWN
+    without = conditional.without_each(logits, states)
+    return {
+        names[i]: {names[j]: round(float(without[0, i] - without[k, i]), 4) for k, j in enumerate(known, start=1)}
+        for i in explained.label_index.tolist()
+        if open_labels[i]
+    }

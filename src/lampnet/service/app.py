@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lampnet import __version__
@@ -26,7 +27,6 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import States
 from lampnet.errors import DataError, LampnetError, did_you_mean
 from lampnet.evaluation.asked_sets import AskedSets
-from lampnet.explain.explain_rows import explain
 from lampnet.inference.asked_decision import check_decision
 from lampnet.inference.predictor import FittedModel
 from lampnet.runtime.limited_json import parse_json
@@ -35,7 +35,7 @@ from lampnet.service.api_page import HEADERS, api_page
 from lampnet.service.batches import Batches, Crowded, Finish
 from lampnet.service.counters import Counters
 from lampnet.service.guards import BearerToken, BodyLimit
-from lampnet.service.live_models import LiveModel, warm, watch
+from lampnet.service.live_models import LiveModel, UnknownModel, warm, watch
 from lampnet.service.request_rows import read_rows, read_states, states_or_nothing
 from lampnet.service.settings import ENVIRONMENT, LOOPBACK, TOKEN, ServiceSettings
 
@@ -67,7 +67,7 @@ class PredictRequest(RowsRequest):
 
 
 class ExplainRequest(RowsRequest):
-    """Why rows have their labels; at most 16 rows."""
+    """Why rows have their labels, also given what is known of them; at most 16 rows."""
 
     labels: list[str] | None = Field(None, description="Labels to show in any case.")
 
@@ -76,10 +76,6 @@ class SuggestRequest(RowsRequest):
     """Which labels to add next."""
 
     most: int = Field(10, ge=1, le=1000)
-
-
-class UnknownModel(DataError):
-    """A request for a model that is not served."""
 
 
 Asked = TypeVar("Asked", bound=RowsRequest)
@@ -103,12 +99,18 @@ def build_app(settings: ServiceSettings, token: str = "") -> FastAPI:
 
     app = FastAPI(title="lampnet", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
     app.state.service = service
+
+    @app.exception_handler(HTTPException)
+    async def no_such_path(request: Request, fault: HTTPException) -> JSONResponse:
+        asked = f"{request.method} {request.url.path[:100]}"
+        return failed(fault.status_code, f"there is no {asked}; GET /docs has all paths", dict(fault.headers or {}))
+
     _add_routes(app, service)
     from lampnet.service.open_inference import add_routes
 
     add_routes(app, service)
     # The last one added is the first one passed.
-    app.add_middleware(BodyLimit, max_body=settings.max_body, timeout=settings.timeout)
+    app.add_middleware(BodyLimit, max_body=settings.max_body, timeout=settings.arrival)
     if token:
         app.add_middleware(BearerToken, token=token)
     if settings.is_local:  # a foreign site that calls itself by another name for this address gets no answer
@@ -180,6 +182,10 @@ async def parsed(request: Request, form: type[Asked]) -> Asked:
         return form.model_validate(await asyncio.to_thread(parse_json, body))
     except ValidationError as wrong:
         first = wrong.errors(include_url=False, include_context=False, include_input=False)[0]
+        if first["loc"][:1] == ("known",):
+            place = ".".join(map(str, first["loc"][:2]))
+            words = "give for each row {label: true or false}, a list of true labels, or null"
+            raise DataError(f"{place}: {words}") from None
         place = ".".join(map(str, first["loc"])) or "the request"
         raise DataError(f"{place}: {first['msg']}") from None
     except (ValueError, RecursionError) as wrong:
@@ -236,14 +242,12 @@ def _add_routes(app: FastAPI, service: Service) -> None:
     async def explained(asked: ExplainRequest) -> dict[str, Any]:
         if len(asked.rows) > MOST_EXPLAINED:
             raise DataError(f"{len(asked.rows)} rows came; at most {MOST_EXPLAINED} are explained at once")
-        if asked.known is not None:
-            raise DataError("explanations show the messages with nothing known; leave 'known' out, or use /suggest")
         live = service.live(asked.model)
         model = live.model
 
         def call() -> Any:
             data = read_rows(model, asked.rows)
-            return [one.to_json() for one in explain(model, data, labels=asked.labels)]
+            return answers.explanations(model, data, read_states(model, data, asked.known), asked.labels)
 
         return {"model": live.name, "version": live.version, "explanations": await service.batches.alone(call)}
 

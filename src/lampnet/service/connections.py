@@ -13,11 +13,11 @@ from lampnet.service.settings import ENVIRONMENT, ServiceSettings
 
 @cache
 def _seconds() -> float:
-    return ServiceSettings.of_text(os.environ[ENVIRONMENT]).timeout
+    return ServiceSettings.of_text(os.environ[ENVIRONMENT]).arrival
 
 
 class PromptConnection(AutoHTTPProtocol):  # type: ignore[misc]
-    """uvicorn's connection, which waits for ever for the end of a request's head; this one as long as for an answer.
+    """uvicorn's connection, which waits for ever for the end of a request's head; this one for a while.
 
     Bodies have their time in `guards`, and connections that wait for a further request in uvicorn.
     """

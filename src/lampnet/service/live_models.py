@@ -11,13 +11,17 @@ import logging
 import os
 from pathlib import Path
 
-from lampnet.errors import LampnetError
+from lampnet.errors import DataError, LampnetError
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.model_folder import load_model
 
 #: seconds between looks at the folders
 LOOK_EVERY = 1.0
 log = logging.getLogger("uvicorn.error")
+
+
+class UnknownModel(DataError):
+    """A request for a model, or a version of it, that is not served."""
 
 
 class LiveModel:

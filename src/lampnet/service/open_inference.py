@@ -25,6 +25,7 @@ from lampnet.inference.logits import probabilities
 from lampnet.inference.match_schema import match_rows
 from lampnet.inference.predictor import FittedModel
 from lampnet.runtime.limited_json import parse_json
+from lampnet.service.live_models import LiveModel, UnknownModel
 from lampnet.service.request_rows import read_rows
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ TYPES = {
 #: the name of the input that each kind of rows has
 INPUTS = {"wordset": "features", "vector": "features", "molecule": "smiles"}
 OUTPUTS = ("probabilities", "labels")
+#: what the protocol calls the version of a model; a folder holds one model at a time
+VERSION = "1"
 
 
 def add_routes(app: FastAPI, service: Service) -> None:
@@ -56,25 +59,34 @@ def add_routes(app: FastAPI, service: Service) -> None:
     async def ready() -> dict[str, Any]:
         return {"ready": True}
 
+    def live_model(name: str, version: str) -> LiveModel:
+        found = service.live(name)
+        if version != VERSION:
+            raise UnknownModel(f"{name[:60]!r} has no version {version[:20]!r}; its only one is {VERSION!r}")
+        return found
+
     @app.get("/v2/models/{name}")
-    async def model(name: str) -> Response:
+    @app.get("/v2/models/{name}/versions/{version}")
+    async def model(name: str, version: str = VERSION) -> Response:
         async def call() -> Response:
-            return JSONResponse(_metadata(name, service.live(name).model))
+            return JSONResponse(_metadata(name, live_model(name, version).model))
 
         return await service.answered("/v2/models", call)
 
     @app.get("/v2/models/{name}/ready")
-    async def model_ready(name: str) -> Response:
+    @app.get("/v2/models/{name}/versions/{version}/ready")
+    async def model_ready(name: str, version: str = VERSION) -> Response:
         async def call() -> Response:
-            service.live(name)
+            live_model(name, version)
             return JSONResponse({"name": name, "ready": True})
 
         return await service.answered("/v2/models/ready", call)
 
     @app.post("/v2/models/{name}/infer")
-    async def infer(name: str, request: Request) -> Response:
+    @app.post("/v2/models/{name}/versions/{version}/infer")
+    async def infer(name: str, request: Request, version: str = VERSION) -> Response:
         async def call() -> Response:
-            fitted = service.live(name).model
+            fitted = live_model(name, version).model
             body = await request.body()
             asked, inputs = await asyncio.to_thread(_inputs, body, request.headers.get(JSON_LENGTH))
 
@@ -100,6 +112,7 @@ def _metadata(name: str, model: FittedModel) -> dict[str, Any]:
         taken = {"datatype": "BYTES", "shape": [-1]}
     return {
         "name": name,
+        "versions": [VERSION],
         "platform": "lampnet",
         "inputs": [
             {"name": INPUTS.get(kind, kind), **taken},
@@ -211,8 +224,8 @@ def _rows(model: FittedModel, inputs: dict[str, np.ndarray]) -> tuple[Dataset, S
     given = inputs[wanted]
     if kind in ("wordset", "vector"):
         data = _numbers(model, given, kind)
-    elif kind == "columns":
-        data = read_rows(model, [_object(text) for text in _one_each(given, wanted)])
+    elif kind in ("columns", "parts"):
+        data = read_rows(model, [_object(text, kind) for text in _one_each(given, wanted)])
     else:
         data = read_rows(model, [{wanted: text} for text in _one_each(given, wanted)])
     known = inputs.get("known")
@@ -245,14 +258,14 @@ def _one_each(given: np.ndarray, name: str) -> list[Any]:
     return list(given)
 
 
-def _object(text: Any) -> dict[str, Any]:
-    """A row of a table, which the protocol has no tensor for: a JSON object."""
+def _object(text: Any, kind: str) -> dict[str, Any]:
+    """A row of a table or of several parts, which the protocol has no tensor for: a JSON object."""
     try:
         row = parse_json(text.encode())
     except (ValueError, AttributeError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise DataError("a row of 'columns' is no JSON object; give a value for each column")
+        raise DataError(f"a row of {kind!r} is no JSON object; give a value for each column")
     return row
 
 
@@ -279,7 +292,9 @@ def _response(name: str, asked: dict[str, Any], made: dict[str, np.ndarray]) -> 
             described.append(tensor | {"parameters": {"binary_data_size": len(content)}})
         else:
             described.append(tensor | {"data": array.ravel().tolist()})
-    answer = {"model_name": name, "outputs": described} | ({"id": asked["id"]} if "id" in asked else {})
+    answer = {"model_name": name, "model_version": VERSION, "outputs": described}
+    if "id" in asked:
+        answer["id"] = asked["id"]
     if not contents:
         return JSONResponse(answer)
     head = json.dumps(answer).encode()

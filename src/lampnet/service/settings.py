@@ -13,6 +13,8 @@ ENVIRONMENT = "LAMPNET_SERVE"
 #: holds the bearer token; never an argument, because arguments are seen by every user of the machine
 TOKEN = "LAMPNET_TOKEN"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+#: a request has at least so many seconds to arrive, however soon its answer is due
+LEAST_ARRIVAL = 5.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +41,11 @@ class ServiceSettings:
             if getattr(self, name) <= 0:
                 option = "--" + name.replace("_", "-")
                 raise ConfigError(f"{option} {getattr(self, name)} came; give more than 0")
+
+    @property
+    def arrival(self) -> float:
+        """Seconds that the head of a request may take to arrive, and its body."""
+        return max(self.timeout, LEAST_ARRIVAL)
 
     @property
     def is_local(self) -> bool:

@@ -4,6 +4,8 @@
 const MOST = 12;
 const TOKEN = "lampnet-token";
 const MISSING_FROM = 0.5;
+/* shifts of the log-odds that are smaller are not shown */
+const SHOWN_FROM = 0.1;
 const state = {
     model: "", version: "", kind: "", labels: [],
     items: [], at: 0, audit: false,
@@ -470,7 +472,7 @@ const signed = (value) => (value >= 0 ? "+" : "−") + Math.abs(value).toFixed(1
 function reasons(one) {
     const words = (one.parts ?? []).slice(0, 2).map((part) => `${part.part} ${signed(part.moved)}`).join(", ");
     const chips = [element("span", { className: "why", text: words || `input ${signed(one.input)}` })];
-    const moved = Object.entries(one.known).filter(([, by]) => Math.abs(by) >= 0.1)
+    const moved = Object.entries(one.known).filter(([, by]) => Math.abs(by) >= SHOWN_FROM)
         .sort((a, b) => Math.abs(b[1]) - Math.abs(a[1])).slice(0, 3);
     for (const [label, by] of moved) {
         chips.push(element("span", { className: "why label", text: `${label} ${signed(by)}` }));
@@ -540,12 +542,20 @@ function drawRow(item) {
         element("dd", { text: typeof value === "string" ? value : JSON.stringify(value) }),
     ])));
 }
+/* The labels that moved the selected one are marked as the words are. */
 function drawKnown(item) {
+    const chosen = state.audit ? undefined : shownLabels()[state.chosen]?.label;
+    const moved = state.suggestions.find((one) => one.label === chosen)?.known ?? {};
     byId("known").replaceChildren(...Object.entries(item.known).map(([label, value]) => {
+        const by = Object.hasOwn(moved, label) && Math.abs(moved[label]) >= SHOWN_FROM ? moved[label] : 0;
+        const effect = by === 0 ? "" : `moves ${chosen} by ${signed(by)}; `;
         const button = element("button", {
-            className: value ? "chip yes" : "chip no",
+            className: `chip ${value ? "yes" : "no"}${by === 0 ? "" : by > 0 ? " for" : " against"}`,
             text: `${value ? "✓" : "✗"} ${label}${state.labels.includes(label) ? "" : " (not a label of the model)"}`,
-            attributes: { type: "button", "aria-label": `${label}: ${value ? "accepted" : "refused"}; open it again` },
+            attributes: {
+                type: "button", title: `${effect}click to open it again`,
+                "aria-label": `${label}: ${value ? "accepted" : "refused"}; ${effect}open it again`,
+            },
         });
         button.addEventListener("click", () => setKnown(label, null));
         return element("li", {}, button);
