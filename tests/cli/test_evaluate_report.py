@@ -31,6 +31,19 @@ def test_json_has_intervals_labels_pairs_and_calibration(trained: Path, capsys: 
         assert expected in shown
 
 
+def test_the_page_is_not_written_into_a_folder_that_another_holds(
+    trained: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from lampnet.runtime.folder_lock import claimed
+
+    asked = ("evaluate", trained / "model", trained / "data" / "test.jsonl", "--out", tmp_path / "out")
+    with ThreadPoolExecutor(1) as pool, claimed(tmp_path / "out"):
+        assert pool.submit(here, *asked).result() == 2
+    assert "is writing to" in capsys.readouterr().err
+
+
 def test_the_page_is_written_once_and_whole(trained: Path, tmp_path: Path, capsys: Capture) -> None:
     asked = ("evaluate", trained / "model", trained / "data" / "test.jsonl", "--out", tmp_path / "out")
     assert here(*asked) == 0

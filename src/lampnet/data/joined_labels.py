@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 #: signs between labels, those that labels themselves hold least often first
 SEPARATORS = ("|", ";", "\t", " / ", ",")
@@ -12,6 +12,14 @@ SEPARATORS = ("|", ";", "\t", " / ", ",")
 DOUBTFUL = (" - ", "/", "+", "&", ":", "、", "，", "；", " ")
 #: how people write signs that are hard to write
 SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+
+
+#: bytes of memory that a label takes, and that each sign of a Python list takes while it is parsed
+_PER_LABEL, _PER_SIGN = 96, 512
+
+
+def _unlimited(size: int) -> None:
+    """Any size is fine."""
 
 
 def found_separator(cells: Sequence[str]) -> str:
@@ -48,18 +56,24 @@ def doubtful_separator(cells: Sequence[str]) -> str:
     return ""
 
 
-def taken_apart(cell: str, separator: str) -> list[str] | None:
+def taken_apart(cell: str, separator: str, check: Callable[[int], None] = _unlimited) -> list[str] | None:
     """The labels of one cell; None where it is no list although it should be.
+
+    check  is given the bytes of memory that it may take, before it does
 
     >>> taken_apart("a; b;", ";"), taken_apart('["a", 5, null]', "list"), taken_apart("['its', 'b']", "list")
     (['a', 'b'], ['a', '5'], ['its', 'b'])
     """
     if separator != "list":
+        if separator != "none":
+            check(_PER_LABEL * cell.count(separator))
         parts = [cell] if separator == "none" else cell.split(separator)
         return [part.strip() for part in parts if part.strip()]
+    check(_PER_LABEL * (cell.count(",") + cell.count("[") + cell.count("{")))
     try:
         names = json.loads(cell)
     except (ValueError, RecursionError):
+        check(_PER_SIGN * len(cell))
         try:
             names = ast.literal_eval(cell.strip())
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):

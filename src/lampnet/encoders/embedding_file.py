@@ -2,7 +2,8 @@
 
 A file that only grows: one line of JSON with the encoder's digest, what is kept and the width, then a record per text:
 the digest of the text, how many vectors it has, and these in half precision. A process that is killed leaves at most
-half a record, which is cut off. A file of another encoder, or of other vectors, is begun anew.
+half a record, which is cut off. A file of another encoder, or of other vectors, is begun anew. A training folder may
+come from anywhere: what is no regular file there is neither waited for, nor followed, nor written to.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from pathlib import Path
 
 import numpy as np
 
+from lampnet.runtime.atomic_files import remove_file
+from lampnet.runtime.regular_files import read_regular
+
 KEY_BYTES = 16
 COUNT_BYTES = 4
 #: the first line is padded to this length
 HEAD_BYTES = 256
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 class EmbeddingFile:
@@ -48,20 +53,22 @@ class EmbeddingFile:
             records.append(key + len(half).to_bytes(COUNT_BYTES, "little") + half.tobytes())
         if self.path is not None:
             try:
-                with self.path.open("ab") as file:
+                with open(os.open(self.path, os.O_WRONLY | os.O_APPEND | _NO_LINK), "ab") as file:
                     file.write(b"".join(records))
             except OSError:
-                self.path.unlink(missing_ok=True)
+                remove_file(self.path)
                 self.path = None
 
     def _open(self, path: Path) -> None:
         try:
-            stored = path.read_bytes() if path.is_file() else b""
-            if stored[:HEAD_BYTES] != self.head:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(self.head)
+            stored = read_regular(path) if os.path.lexists(path) else b""
+            if stored[:HEAD_BYTES] == self.head:
+                os.truncate(path, self._read(stored))
                 return
-            os.truncate(path, self._read(stored))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)  # it may have a second name elsewhere, whose content stays
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+                file.write(self.head)
         except OSError:
             self.path = None
 

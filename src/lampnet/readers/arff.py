@@ -144,7 +144,7 @@ def _stated_labels(path: Path, header: Header) -> tuple[tuple[str, ...], list[in
 
 
 def _read_body(path: Path, header: Header, body: bytes) -> tuple[Any, dict[int, list[str]]]:
-    """All columns as one matrix (CSR for sparse files, else float64), and string columns apart."""
+    """All columns as one matrix (CSR for sparse files, else float64), and string columns separately."""
     first = re.search(rb"(?m)^\s*+([^%\s])", body)  # of the first line that is not a comment
     if first is None:
         raise FormatError(path, "there are no rows after @data; give a file with rows", header.data_line)

@@ -15,6 +15,7 @@ from lampnet.data.named_columns import kind_of_roles
 from lampnet.data.yes_no import blank_means_no
 from lampnet.errors import DataError, did_you_mean
 from lampnet.readers.raw_table import SAMPLE, RawTable, TextColumn
+from lampnet.runtime.memory_limit import MemoryBudget
 
 ROLES = (
     "text", "smiles", "dna", "image", "words", "vector", "features", "categories", "dates",
@@ -315,7 +316,8 @@ def _joined_labels(table: RawTable, free: Sequence[str]) -> tuple[str, ...]:
             separator = found_separator(cells)
             if separator == "none" or (separator == "," and column.has_decimal_commas):
                 continue
-            sets = [taken_apart(cell, separator) or [] for cell in cells]
+            budget = MemoryBudget(table.path)
+            sets = [taken_apart(cell, separator, budget.check) or [] for cell in cells]
         else:
             sets = [list(map(str, cell)) for cell in column[:SAMPLE] if cell is not None]
             if any(not isinstance(entry, str) for cell in column[:SAMPLE] if cell is not None for entry in cell):

@@ -58,7 +58,7 @@ def read_delimited(path: Path, on_bad_row: str = "error", encoding: str = "", un
 
 
 def delimited_chunks(path: Path, size: int, on_bad_row: str = "error") -> Iterator[RawTable]:
-    """The same rows, `size` at a time, in the memory of so many, by Python's csv module."""
+    """The same rows, `size` at a time, in the memory of that many, by Python's csv module."""
     lines = (line + b"\n" for line in read_lines(path))
     head = next(lines, b"").removeprefix(_MARK)
     if not head.strip():

@@ -17,7 +17,7 @@ from typing import IO
 from lampnet.errors import DataError, FormatError
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
-#: A compressed file that is read line by line may always decompress to so many bytes.
+#: A compressed file that is read line by line may always decompress to this many bytes.
 MAX_BYTES = 2 << 30
 #: Header dimensions above this are taken for damage, not for data.
 MAX_DIMENSION = 50_000_000
@@ -26,7 +26,7 @@ LARGEST = 3.4028234663852886e38
 #: Endings of the tables that are not text.
 ARROW_SUFFIXES = (".parquet", ".pq", ".arrow", ".feather")
 
-#: A line of a file that is read line by line has at most so many bytes.
+#: A line of a file that is read line by line has at most this many bytes.
 MAX_LINE = 1 << 26
 #: It may decompress to more than MAX_BYTES, but no text is packed more tightly than this.
 MAX_RATIO = 200

@@ -176,7 +176,7 @@ def read_taxonomy(path: str | Path) -> dict[str, str]:
 
 
 def read_tree_edges(path: str | Path, label_names: Sequence[str]) -> np.ndarray:
-    """(child, parent) pairs of topics; the root, which is no label, joins nothing.
+    """(child, parent) pairs of topics; the root, which is not a label, joins nothing.
 
     A label that the tree does not know is an error.
     """

@@ -31,6 +31,7 @@ from lampnet.readers.files import LARGEST, is_file, plain_stem
 from lampnet.readers.options import ReadOptions
 from lampnet.readers.raw_table import RawTable, TextColumn, is_missing
 from lampnet.readers.weight_column import row_weight
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
 
 
 def read_table(path: str | Path, **options: Any) -> Dataset:
@@ -194,16 +195,18 @@ def _label_sets(table: RawTable, name: str, separator: str) -> tuple[list[list[s
     if isinstance(column, TextColumn):
         # The same few combinations come again and again: each is taken apart once.
         values, of_row = column.distinct
-        return [_names(table, column, value, separator) for value in values], of_row
+        budget = MemoryBudget(table.path)
+        return [_names(table, column, value, separator, budget) for value in values], of_row
     # A list may name a label many times over. Strings only: 1 and True are equal, but not the same label.
     distinct = (dict.fromkeys(cell) if only_texts(cell) else cell for cell in column)
     return [[str(name) for name in cell if name is not None] for cell in distinct], None
 
 
-def _names(table: RawTable, column: TextColumn, value: str, separator: str) -> list[str]:
+def _names(table: RawTable, column: TextColumn, value: str, separator: str, budget: MemoryBudget) -> list[str]:
     if value.strip() in ("", "?"):
         return []
-    names = taken_apart(value, separator)
+    names = taken_apart(value, separator, budget.check)
+    budget.take(STRING * len(names or ()))
     if names is None:
         raise FormatError(table.path, f"{value[:40]!r} is not a list of labels", table.lines[column.index(value)])
     if (bad := unwritable(names)) is not None:  # JSON has escapes for halves of characters

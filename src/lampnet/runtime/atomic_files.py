@@ -92,7 +92,7 @@ def flush_folder(folder: Path) -> None:
 def remove_leftovers(folder: Path, file: str = "") -> None:
     """Remove what killed processes left of all files, or of one; only whoever holds them may do that."""
     for path in folder.iterdir():
-        if is_temporary(path.name) and path.name.startswith(f".{file}"):
+        if is_temporary(path.name) and (not file or _target(path.name) == file):
             remove_file(path)
 
 
@@ -103,6 +103,15 @@ def is_temporary(name: str) -> bool:
     (True, False)
     """
     return _TEMPORARY.fullmatch(name) is not None
+
+
+def _target(name: str) -> str:
+    """The file that a temporary one was to become.
+
+    >>> _target(".rows.csv.4711-0a1b2c3d.tmp"), _target(".rows.csv.old.4711-0a1b2c3d.tmp")
+    ('rows.csv', 'rows.csv.old')
+    """
+    return name[1:].removesuffix(".tmp").rpartition(".")[0]
 
 
 def remove_file(path: Path) -> None:

@@ -64,6 +64,55 @@ def test_kmers_agree_with_counting_by_hand():
     assert DnaEncoder(InputConfig()).fit(windows[:, :3]).encode(windows[:, :3]).features.nnz == 0
 
 
+def test_words_around_gaps_agree_with_counting_by_hand():
+    windows = random.integers(0, 4, (3, 40), dtype=np.uint8)
+    windows[1, 10] = 4
+    encoder = DnaEncoder(InputConfig(gapped_words=2)).fit(windows)
+    words = sorted({min(w, other_strand(w)) for w in map("".join, product("ACGT", repeat=KMER))})
+    blocks = []
+    for gap in (0, 1, 2):
+        counts = np.zeros((3, len(words)))
+        for row, text in enumerate(map(as_text, windows)):
+            for start in range(len(text) - KMER - gap + 1):
+                word = text[start : start + 3] + text[start + 3 + gap : start + 6 + gap]
+                if "N" not in word:
+                    counts[row, words.index(min(word, other_strand(word)))] += 1
+        logs = np.log1p(counts)
+        blocks.append(logs / np.linalg.norm(logs, axis=1, keepdims=True))
+    expected = np.hstack([blocks[0], blocks[1] / 2**0.5, blocks[2] / 2**0.5]) / 2**0.5
+    found = encoder.encode(windows).features
+    assert found.shape[1] == encoder.n_features == 3 * len(words)
+    np.testing.assert_allclose(found.toarray(), expected, atol=1e-6)
+    there = encoder.encode(reverse_complement(windows)).features
+    np.testing.assert_array_equal(found.toarray(), there.toarray())
+    # A window that is too short for the gaps still has words without one.
+    short = DnaEncoder(InputConfig(gapped_words=2)).fit(windows[:, :6]).encode(windows[:, :6]).features
+    assert np.diff(short.indptr).tolist() == [1, 1, 1]
+
+
+def test_words_around_gaps_are_found_in_the_row():
+    windows = encode_bases(["ACGTTTTAACGACNTTA"], Path("X"), range(1))
+    encoder = DnaEncoder(InputConfig(gapped_words=1)).fit(windows)
+    encoded = encoder.encode(windows)
+    names = {}
+    for column, named in zip(
+        encoded.features.indices, encoded.named_features(0, encoded.features.indices), strict=True
+    ):
+        text = as_text(windows[0])
+        for start, end in named.places:
+            assert end - start == KMER + column // 2080
+            there = text[start:end]
+            if column >= 2080:
+                there = there[:3] + "N" + there[4:]
+            assert there in named.name.split(" / ")
+        names[named.name] = len(named.places)
+    assert names["AAANCGT / ACGNTTT"] == 1
+    assert names["GACNTTA / TAANGTC"] == 1
+    assert sum(names.values()) == sum(
+        "N" not in text[i : i + 3] + text[i + 3 + gap : i + 6 + gap] for gap in (0, 1) for i in range(17 - 5 - gap)
+    )
+
+
 def test_nodes_agree_with_a_slow_convolution():
     windows = random.integers(0, 5, (2, 10), dtype=np.uint8)
     encoder = DnaEncoder(InputConfig(filter_bases=4, pool=3)).fit(windows)

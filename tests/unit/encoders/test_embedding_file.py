@@ -87,6 +87,21 @@ def test_vectors_that_are_not_finite_are_computed_again(tmp_path: Path) -> None:
     assert again.get("two") is None
 
 
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe", "second name"])
+def test_what_is_no_file_of_its_own_is_not_written_to(kind: str, tmp_path: Path) -> None:
+    path, other = tmp_path / "file", tmp_path / "other"
+    if kind != "dangling link":
+        other.write_text("of somebody else")
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "second name":
+        os.link(other, path)
+    else:
+        path.symlink_to(other)
+    assert written(path, ["one"]).get("one") is not None
+    assert not other.exists() if kind == "dangling link" else other.read_text() == "of somebody else"
+
+
 def test_a_folder_that_cannot_be_written_costs_the_file_only(tmp_path: Path) -> None:
     (tmp_path / "file").mkdir()
     file = written(tmp_path / "file", ["one"])

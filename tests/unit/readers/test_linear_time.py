@@ -24,6 +24,7 @@ from lampnet.readers.arff_header import split_fields
 from lampnet.readers.column_roles import roles_of
 from lampnet.readers.dna import read_fasta_rows
 from lampnet.readers.label_edges import read_string_edges, read_taxonomy
+from lampnet.readers.named.content_check import check_content
 from lampnet.readers.named.reuters import read_documents
 from lampnet.readers.raw_table import RawTable
 from lampnet.runtime.limited_json import parse_json
@@ -107,6 +108,16 @@ def test_documents_of_reuters(fragment: str, tmp_path: Path) -> None:
         return lambda: list(read_documents(path))
 
     check_growth(make, 3000)
+
+
+@pytest.mark.parametrize("comment", [b"<!---->", b"<!-- -->\n", b"<!--"])
+def test_comments_before_what_may_be_a_web_page(comment: bytes, tmp_path: Path) -> None:
+    def make(n: int) -> Callable[[], Any]:
+        path = tmp_path / str(n)
+        path.write_bytes(comment * n + b"<x")
+        return lambda: check_content(path, "x.txt")
+
+    check_growth(make, 2)  # of twenty comments there were a million divisions
 
 
 def test_a_deep_tree_of_labels(tmp_path: Path) -> None:

@@ -143,6 +143,9 @@ EXPANDING: dict[str, Callable[[], bytes]] = {
     "attributes.arff": lambda: b"@relation r\n" + b"@attribute a{0}\n" * 30_000 + b"@data\n",
     "categories.arff": lambda: b"@relation r\n@attribute a {" + b"0," * 400_000 + b"0}\n@data\n0\n",
     "many.fa": lambda: b"".join(b">%d\nA\n" % i for i in range(25_000)),
+    "python list.csv": lambda: b'text,labels\nred fox,"(1,)"\nblue sea,"(' + b"1," * 25_000 + b')"\n',
+    "json list.csv": lambda: b'text,labels\nred fox,"[1]"\nblue sea,"[' + b"[]," * 100_000 + b'[]]"\n',
+    "joined.csv": lambda: b"text,labels\nred fox,a|b\nblue sea," + b"a|" * 200_000 + b"b\n",
 }  # fmt: skip
 
 

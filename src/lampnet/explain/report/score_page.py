@@ -14,6 +14,7 @@ from typing import Any
 
 from lampnet.errors import DataError
 from lampnet.runtime.atomic_files import replace_files
+from lampnet.runtime.folder_lock import claimed
 
 PAGE = "report.html"
 #: labels shown in the table; the rest are counted
@@ -41,13 +42,13 @@ def write_score_page(out: Path, title: str, scores: Mapping[str, Any], overwrite
     path = out / PAGE
     if out.exists() and not out.is_dir():
         raise DataError(f"{out} is a file; give a folder for the report")
-    if path.exists() and not overwrite:
-        raise DataError(f"{path} is there already; add --overwrite to replace it, or give another folder")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        replace_files({path: (score_page(title, scores).encode("utf-8", "replace"),)})
-    except OSError as fault:
-        raise DataError(f"{out} cannot be written ({fault.strerror or fault}); give another folder") from None
+    with claimed(out):
+        if path.exists() and not overwrite:
+            raise DataError(f"{path} is there already; add --overwrite to replace it, or give another folder")
+        try:
+            replace_files({path: (score_page(title, scores).encode("utf-8", "replace"),)})
+        except OSError as fault:
+            raise DataError(f"{out} cannot be written ({fault.strerror or fault}); give another folder") from None
     return path
 
 

@@ -12,7 +12,10 @@ from lampnet.errors import FormatError
 from lampnet.readers.files import MAX_BYTES
 
 _BLOCK = 1 << 20
-_WEB_PAGE = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html|head|body|script)\b", re.IGNORECASE | re.DOTALL)
+# Comments are not divided in another way once they were passed: that would take exponential time.
+_WEB_PAGE = re.compile(
+    rb"\s*+(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body|script)\b", re.IGNORECASE | re.DOTALL
+)
 _RAR = b"Rar!\x1a\x07"
 
 
