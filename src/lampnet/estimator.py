@@ -67,7 +67,7 @@ class LaMPClassifier(SklearnClassifier):
     Parameters
     ----------
     preset : {"fast", "quick", "paper"}
-        "quick" stops after the stack of the base learners.
+        "quick" stops after the stack of the base learners; "paper" follows the text of the paper.
     label_graph : {"full", "edgeless", "cooccurrence"}, a file of edges, or int array (E, 2), optional
         Which labels exchange messages; by default those that the hierarchy joins, without one all.
     label_hierarchy : dict child -> parent or parents, pairs (child, parent), or a file of them, optional
@@ -78,6 +78,7 @@ class LaMPClassifier(SklearnClassifier):
     width, heads, steps : int, optional
         d, K and T of the paper.
     dropout, node_dropout : float, optional
+        The chance that an entry of a message, or a whole input node, is dropped in training.
     base_learners : str or list, optional
         Quick models whose out-of-fold logits the network starts from: any of "linear", "knn", "forest", "boosted",
         "kernel"; or "none".
@@ -89,7 +90,9 @@ class LaMPClassifier(SklearnClassifier):
     label_descriptions : dict label -> text, optional
         What labels mean, where their names do not say it; read by the pretrained encoder.
     epochs, batch_size : int, optional
+        Passes over the training rows, and rows per step, of each network.
     learning_rate : float, optional
+        The rate of Adam after the warm-up.
     time_budget : float or str, optional
         Seconds, or text such as "10m", that the whole fit may take.
     input_kind : str
@@ -104,21 +107,24 @@ class LaMPClassifier(SklearnClassifier):
     metric : str
         The metric that picks the best epoch, the decision rule of `predict`, and `score`.
     decision : str, optional
-        A promise, such as "recall>=0.9" or "precision>=0.8": `predict` then cuts off where it is kept with 90%
-        confidence, instead of where `metric` is best. Or "whole set": `predict` then takes the label set that is most
-        probable as a whole, among those that agree with what is known. It may be set after the fit.
+        A promise, such as "recall>=0.9" or "precision>=0.8": `predict` then uses a threshold that keeps it with 90%
+        confidence, instead of the rule that is best for `metric`. Or "whole set": `predict` then takes the label set
+        that is most probable as a whole, among those that agree with what is known. It may be set after the fit.
     label_weight : "balanced" or dict label -> weight, optional
-        What labels count beside each other, wherever they are pooled; labels that are not named count 1, and
-        "balanced" lets all count the same, however many rows have them. docs/living-labels.md says where it counts.
+        Weights of labels relative to each other, wherever labels are pooled; labels that are not named have weight 1,
+        and "balanced" gives all labels the same influence, however many rows have them. docs/living-labels.md says
+        where the weights are used.
     validation_fraction : float, optional
         The share of the rows held out to choose the best epoch and the decisions of a single network. By default
         up to 25,000 rows train a cross-fitted ensemble; of more rows a tenth is held out.
     settings : dict, optional
         Any further setting by its dotted name, e.g. ``{"training.weight_decay": 0.1}``.
     random_state : int, RandomState or None
+        Seeds folds, initial weights and dropout; the same seed on the same number of threads gives the same model.
     n_jobs : int, optional
         Processor threads.
     verbose : int
+        Above 0, the log of the training is printed.
 
     Attributes
     ----------
@@ -209,10 +215,10 @@ class LaMPClassifier(SklearnClassifier):
 
         y is an indicator matrix (n, L) of 0, 1 and NaN (unknown), dense or sparse; n label sets; or n classes.
 
-        sample_weight : what each row counts, (n,), at least 0; a row of weight 0 is left out, and only ratios matter
+        sample_weight : the weight of each row, (n,), at least 0; a row of weight 0 is left out, and only ratios matter
         groups : one per row (a patient, a site): rows of one group stay together wherever rows are held out
         times : one per row (numbers, dates, ISO texts): what is held out is later than what is learned from
-        start : a fitted classifier, or its folder, to learn on from: X and y are rows that it has not seen. Features
+        start : a fitted classifier, or its folder, to train further: X and y are rows that it has not seen. Features
             and settings of its model stay, labels may be new; docs/living-labels.md says what each part does
         """
         began = time.monotonic()
@@ -223,7 +229,7 @@ class LaMPClassifier(SklearnClassifier):
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None, *, groups: Any = None, times: Any = None
     ) -> LaMPClassifier:
-        """Learn from a part of the rows: the first time as `fit` does, then on from what was learned (`fit`'s `start`).
+        """Learn from a part of the rows: the first call fits, later ones train further (`start` of `fit`).
 
         classes : all labels, at the first call; those that its y does not have may come later. Without them, labels
             that are new later are added then.
@@ -509,8 +515,8 @@ class LaMPClassifier(SklearnClassifier):
 
         Parameters
         ----------
-        known : what is known of the labels, as in `predict_proba`; cut-offs are those for so many known labels
-        top_k : instead, the so many most probable labels of each row; with a threshold, at most so many
+        known : what is known of the labels, as in `predict_proba`; cut-offs are those for that many known labels
+        top_k : instead, the k most probable labels of each row; with a threshold, at most k
         threshold : instead, labels at least this probable
         at_least_one : a row that would get no label gets its most probable one
         """
@@ -615,7 +621,7 @@ class LaMPClassifier(SklearnClassifier):
         return self
 
     def rename_label(self, old: Any, new: Any) -> LaMPClassifier:
-        """Call a label otherwise."""
+        """Rename a label; its probabilities, explanations and promises stay."""
         from lampnet.pipeline.label_edits import rename_label
 
         self._check_is_fitted()
@@ -640,7 +646,7 @@ class LaMPClassifier(SklearnClassifier):
         return self
 
     def drop_label(self, name: Any) -> LaMPClassifier:
-        """Show a label no more; it still sends messages to the others."""
+        """Leave a label out of all outputs; it still sends messages to the others."""
         from lampnet.pipeline.label_edits import drop_label
 
         before, self.model_ = self._to_edit().model_.label_names, drop_label(self.model_, str(name))
@@ -759,7 +765,7 @@ class LaMPClassifier(SklearnClassifier):
         y is read as at fit, columns of a DataFrame by their names where the model has names. A label unknown to
         the model counts as missed, with a warning, so that a rare label does not break a cross-validation.
 
-        sample_weight  what each row counts, (n,), at least 0
+        sample_weight  the weight of each row, (n,), at least 0
         """
         self._check_is_fitted()
         self._check_metric()
@@ -778,6 +784,41 @@ class LaMPClassifier(SklearnClassifier):
         if weight is not None:
             return weighted_score(self.metric, truth, chosen, weight)
         return float(METRICS[self.metric](truth, chosen))
+
+    def evaluate(self, X: Any, y: Any, *, out: str | Path | None = None, overwrite: bool = False) -> dict[str, Any]:
+        """All that `lampnet evaluate --json` says of rows whose labels are known.
+
+        The five metrics with intervals (by resampling the rows), calibration, scores by label, confused pairs and,
+        where `decision` is a promise, what these rows measure. Scores by label and pairs are those of the label sets
+        of `predict`. The keys are explained in docs/command-line.md.
+
+        y          as in `score`; a label unknown to the model is an error
+        out        a folder, in which report.html is written: all of it as a page
+        overwrite  replace the page that the folder holds
+        """
+        from lampnet.inference.row_scores import row_scores
+
+        self._check_is_fitted()
+        self._check_metric()
+        if self.y_form_.single:
+            raise ConfigError(
+                "each row of this model has exactly one class; score its predictions with sklearn.metrics, such as "
+                "classification_report"
+            )
+        if row_count(X) == 0:
+            raise DataError("X has no row; give at least one row to evaluate")
+        data, truth = self._dataset(X), indicator_of(y, self.classes_, self.y_form_, row_count(X))
+        if truth.shape[1] > len(self.classes_):
+            raise DataError("y has labels that the model does not know; leave them out, or train with them")
+        if self.model_.hierarchy is not None:
+            truth = self.model_.hierarchy.truth_with_parents(truth)
+        scores, _ = row_scores(self.model_, truth, self.model_.logits(data.rows), self.metric, self.decision)
+        head = {"dataset": data.name, "split": "test", "rows": len(data), "labels": len(self.classes_)}
+        if out is not None:
+            from lampnet.explain.report.score_page import write_score_page
+
+            write_score_page(Path(out), f"{len(data)} rows", head | scores, overwrite)
+        return head | scores
 
     def importance(self, X: Any, labels: Any = None) -> Importance:
         """What matters in the rows of X: the mean size of what each feature and part adds to the logits, by label.
@@ -799,7 +840,7 @@ class LaMPClassifier(SklearnClassifier):
         """For each row the input parts and the other labels that each label received messages from.
 
         rows    one row number, several, or a mask (n,); all by default
-        labels  one or several of `classes_`, to show whether or not they are in play
+        labels  one or several of `classes_`, to show even where they are neither true nor probable
         known   what is known of the labels of X, as in `predict_proba`: the explanations mark it, and their
                 probabilities are those given it
         """
@@ -821,7 +862,7 @@ class LaMPClassifier(SklearnClassifier):
     def save(self, folder: str | Path) -> Path:
         """Write a model folder that `load` and the command line read; labels must be texts, numbers or booleans.
 
-        Parameters that are no plain data (a RandomState) are left out: a loaded classifier has their default.
+        Parameters that are not plain data (a RandomState) are left out: a loaded classifier has their default.
         """
         self._check_is_fitted()
         self._config(0)  # what is saved can be loaded

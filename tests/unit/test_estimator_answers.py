@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from typer.testing import CliRunner
 
 from lampnet import LaMPClassifier
+from lampnet.cli.app import build
 from lampnet.errors import ConfigError, DataError
 from lampnet.evaluation.asked_sets import AskedSets
 from lampnet.evaluation.rules import Threshold
@@ -47,6 +51,35 @@ def test_one_class_per_row_ranks_classes_in_predict_labels_only() -> None:
     with pytest.raises(ConfigError, match="exactly one class"):
         single.predict(TEXTS[:4], top_k=2)
     np.testing.assert_allclose(single.predict_proba(TEXTS).sum(axis=1), 1)
+
+
+def test_evaluate_says_what_the_command_says(model: LaMPClassifier, tmp_path: Path) -> None:
+    folder = model.save(tmp_path / "model")
+    rows = tmp_path / "rows.jsonl"
+    lines = ({"text": text, "labels": sorted(tags)} for text, tags in zip(TEXTS, TAGS, strict=True))
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    promising = copy(model).set_params(decision="recall>=0.5")
+    for asked, options in ((model, ()), (promising, ("--decision", "recall>=0.5"))):
+        done = CliRunner().invoke(build(), ["evaluate", str(folder), str(rows), "--json", *options])
+        assert done.exit_code == 0
+        stated = json.loads(done.stdout) | {"dataset": "rows"}
+        found = json.loads(json.dumps(asked.evaluate(TEXTS, TAGS) | {"dataset": "rows"}))
+        assert found == stated
+    assert found["promise"]["recall"] >= 0.5
+    page = tmp_path / "page"
+    model.evaluate(TEXTS, TAGS, out=page)
+    assert "italy" in (page / "report.html").read_text()
+    with pytest.raises(DataError, match="overwrite"):
+        model.evaluate(TEXTS, TAGS, out=page)
+    model.evaluate(TEXTS, TAGS, out=page, overwrite=True)
+
+
+def test_what_cannot_be_evaluated_is_said(model: LaMPClassifier) -> None:
+    with pytest.warns(UserWarning, match="never seen"), pytest.raises(DataError, match="does not know"):
+        model.evaluate(TEXTS, [{"chess"}] * len(TEXTS))
+    single = LaMPClassifier(preset="quick").fit(TEXTS, ["travel", "sport", "sport", "none"] * 8)
+    with pytest.raises(ConfigError, match="exactly one class"):
+        single.evaluate(TEXTS, ["travel"] * len(TEXTS))
 
 
 @given(

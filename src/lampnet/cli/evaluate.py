@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,8 +19,6 @@ LABEL_METRIC = "example_f1"
 LABELS_PRINTED = 40
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from lampnet.readers.sources import Source
 
 
@@ -63,21 +60,16 @@ def command(
     """Score a model by the five metrics, each at its stored threshold; by default on the data of the training."""
     import numpy as np
 
-    from lampnet.evaluation.by_label import by_label, confused_pairs
     from lampnet.evaluation.known_regimes import Regime
-    from lampnet.evaluation.reliability import reliability
-    from lampnet.evaluation.scores import all_scores
     from lampnet.explain.report.score_page import write_score_page
-    from lampnet.inference.asked_decision import label_sets
     from lampnet.inference.known_labels import scores_given_known
-    from lampnet.inference.logits import probabilities
     from lampnet.inference.match_schema import as_trained, match_rows
+    from lampnet.inference.row_scores import row_scores
     from lampnet.persistence.model_folder import load_model
     from lampnet.runtime import distributed
 
     if decision is not None:
         options.check_decision(decision, False)
-    is_promise = decision is not None and ">=" in decision
     regimes = [Regime.read(text) for text in known or []]
     fitted = load_model(model, pretrained)
     if regimes:
@@ -101,19 +93,8 @@ def command(
         lacking = int((np.nan_to_num(truth) != np.nan_to_num(given)).any(axis=1).sum())
         if lacking:
             options.log(f"label hierarchy: {lacking} rows have a label without its parents, which are added")
-    proba = probabilities(logits)
-    calibration = reliability(truth, proba)
-    _, chosen = label_sets(fitted, decision or LABEL_METRIC, logits, None)
     head = {"dataset": rows.name, "split": split, "rows": len(rows), "labels": len(rows.label_names)}
-    scores = all_scores(truth, proba, fitted.decisions, intervals=True) | {
-        "calibration": calibration.to_json(),
-        "label_sets": f"the best rule for {LABEL_METRIC.replace('_', '-')}" if decision is None else decision,
-        "by_label": by_label(rows.label_names, truth, proba, chosen),
-        "confused_pairs": confused_pairs(rows.label_names, truth, chosen),
-    }
-    if is_promise:
-        assert decision is not None
-        scores["promise"] = _promise(decision, fitted.promised(decision).value, truth, proba)
+    scores, calibration = row_scores(fitted, truth, logits, LABEL_METRIC, decision)
     if regimes:
         scores["known"] = [scores_given_known(fitted, regime, truth, logits, seed) for regime in regimes]
     if split != "test":
@@ -137,7 +118,7 @@ def command(
     shown = [f"{name.replace('_', ' ')} {value:.4f}" for name, value in ranking.items() if isinstance(value, float)]
     console.print("without a decision rule: " + ", ".join(shown), markup=False)
     console.print(f"calibration: {calibration.describe()}", markup=False)
-    if is_promise:
+    if "promise" in scores:
         kept = ", ".join(f"{name} {scores['promise'][name]:.4f}" for name in ("recall", "precision"))
         console.print(f"{decision}: {kept} at threshold {scores['promise']['threshold']:.4f}", markup=False)
     if len(rows.label_names) <= LABELS_PRINTED:
@@ -146,17 +127,6 @@ def command(
         options.log("--out DIR writes a page with the scores of every label and what labels are taken for")
     if regimes:
         console.print(known_table(scores["known"]))
-
-
-def _promise(decision: str, threshold: float, truth: np.ndarray, proba: np.ndarray) -> dict[str, Any]:
-    """What these rows measure at the promised threshold."""
-    from lampnet.evaluation.promises import Promises
-
-    rows = Promises.of(truth, proba)
-    measured = {name: round(rows.reached(name, threshold), 6) for name in ("recall", "precision")}
-    return {"decision": decision, "threshold": threshold} | {
-        name: None if math.isnan(value) else value for name, value in measured.items()
-    }
 
 
 def _as_in_training(known: Any, model: Path, source: Source, is_given: bool) -> Source:
