@@ -1,8 +1,8 @@
 """Boosted trees over all labels at once: each tree corrects the log-loss that the trees before it left.
 
 One tree serves all labels. It is grown on the gradients of all labels, on half of the rows; a leaf then has a step of
-Newton's method for each label. Trees for each label apart (one-vs-rest) would take many times as long. How many trees
-there are is chosen on held-out rows, out-of-fold. Missing values come as the encoders give them: as 0 with a column
+Newton's method for each label. Separate trees for each label (one-vs-rest) would take many times as long. The number of
+trees is chosen on held-out rows, out-of-fold. Missing values come as the encoders give them: as 0 with a column
 that says so.
 """
 
@@ -38,7 +38,7 @@ from lampnet.data.weights import Weights, rows_of
 from lampnet.runtime.side_by_side import Pulse, side_by_side
 
 ROUNDS = 300
-#: a fold ends early after so many rounds without a lower loss on its held-out rows
+#: a fold ends early after this many rounds without a lower loss on its held-out rows
 PATIENCE = 40
 #: rounds that are boosted whatever the time budget; they say how long a round takes
 FEWEST_ROUNDS = 16
@@ -164,7 +164,7 @@ class BoostedLearner:
         self.leaf_sizes = np.zeros(0, dtype=np.int64)
 
     def _affordable(self, task: _Task, fits: int, context: FitContext) -> int:
-        """Rounds of each of so many fits that keep the time budget."""
+        """Rounds per fit that keep the time budget, given the number of fits."""
         if context.budget_seconds is None:
             return ROUNDS
         began = context.clock()

@@ -285,7 +285,7 @@ class _Grower:
     X           (n, F) float32, CSR or dense
     targets_nL  the labels, scaled to similar variance
     subsets     rows that the trees are grown on, in turn
-    row_n       what each row counts: a row of a tree is there so many times, rounded up or down at random
+    row_n       the weight of each row: how often a tree has it, rounded up or down at random
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from lampnet.base_learners.trees import Trees
 
 #: trees see the features of the highest variance
 MAX_FEATURES = 4_000
-#: outputs of one tree: more labels than these are projected at random onto so many
+#: outputs of one tree: more labels than this are projected at random onto this many
 LABEL_PROJECTIONS = 16
 
 
@@ -66,7 +66,7 @@ def no_trees() -> Trees:
 
 
 def drawn(rows: np.ndarray, most: int, row_n: np.ndarray | None, random: np.random.Generator) -> np.ndarray:
-    """At most so many of the rows, at random, in their order; each as often as it counts, rounded at random."""
+    """At most `most` of the rows, at random, in their order; each as often as its weight says, rounded at random."""
     rows = np.sort(random.permutation(rows)[: max(1, most)])
     if row_n is None:
         return rows

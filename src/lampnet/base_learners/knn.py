@@ -24,7 +24,7 @@ SIMILARITY_POWER = 6  # a neighbour's vote is its cosine to this power
 #: where a reference row comes from, as explanations call it with its number
 ORIGINS = ("training row {}", "validation row {}", "row {} of an earlier training")
 TRAINING, VALIDATION, EARLIER = range(len(ORIGINS))
-#: one row is compared with so many entries sooner than a sparse product has been set up
+#: up to this many entries, comparing one row directly is faster than setting up a sparse product
 _FEW_ENTRIES = 400_000
 _BLOCK = 512
 

@@ -26,7 +26,7 @@ CHOICES: tuple[tuple[Loss, float], ...] = (
     ("logistic", 1.0),
     ("logistic", 10.0),
 )
-CHOICE_LABELS, CHOICE_ROWS = 96, 20_000  # a choice is scored on at most so many labels, fitted on so many rows
+CHOICE_LABELS, CHOICE_ROWS = 96, 20_000  # a choice uses at most this many labels and rows
 #: with more rows than these, fewer folds: what a fit loses with a quarter of many rows is little
 MANY_ROWS, FOLDS_FOR_MANY_ROWS = 20_000, 4
 #: the folds' fits start near their solutions
@@ -266,7 +266,7 @@ class _Time:
         return left is not None and left <= 0
 
     def stopping(self, wanted: Stopping, share: float, rounds: int = 1) -> Stopping:
-        """Stop as wanted, or when a share of the budget is used up by so many fits one after the other."""
+        """Stop as wanted, or when the share of the budget of that many consecutive fits is used up."""
         left = self.left(share)
         return wanted if left is None else replace(wanted, seconds=left / rounds, clock=self.clock)
 

@@ -33,7 +33,7 @@ LABELS_AT_ONCE = 24  # residuals (n, 24) stay in the processor's cache, and simi
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after so many steps, when the gradient is small, or when time is up.
+    """When to stop: after a number of steps, when the gradient is small, or when time is up.
 
     tolerance  of a label's gradient, as a share of its norm where all weights are zero
     seconds    wall time for all labels together, None for no limit; one Newton step is made however long it takes

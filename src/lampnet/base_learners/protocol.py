@@ -21,11 +21,11 @@ OnProgress = Callable[[float, str], None]
 
 
 def no_progress(share: float, doing: str) -> None:
-    """Nobody asked how far a fit is."""
+    """Ignore the progress of a fit."""
 
 
 def no_log(sentence: str) -> None:
-    """Nobody asked what a fit decides."""
+    """Ignore what a fit decides."""
 
 
 @dataclass(frozen=True, kw_only=True)

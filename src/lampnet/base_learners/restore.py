@@ -15,7 +15,9 @@ from lampnet.base_learners.knn import ORIGINS, KNNLearner
 from lampnet.base_learners.label_names import LabelNameLearner
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import BaseLearner, Features
+from lampnet.base_learners.row_stream import RowStream
 from lampnet.base_learners.stack import LEARNERS, FittedLearner, Stack, reads_embedded
+from lampnet.base_learners.streamed_stack import StreamedLearner
 from lampnet.errors import ModelFolderError
 
 
@@ -50,6 +52,35 @@ def fits(name: str, fitted: FittedLearner, X: Features, Y_nL: np.ndarray) -> boo
         _require_floats("out_of_fold", fitted.out_of_fold, Y_nL.shape)
         finite = (np.isfinite(values).all() for values in (fitted.out_of_fold, learner.logits(X[:1])))
         return all(finite)
+    except (ModelFolderError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
+        return False
+
+
+def fits_streamed(name: str, fitted: StreamedLearner, rows: RowStream) -> bool:
+    """Whether what was kept of a learner can be one that was fitted on these rows."""
+    learner, apart = LEARNERS[name](), fitted.apart
+    (n, n_features), n_labels = rows.features.shape, rows.labels.shape[1]
+    try:
+        learner.restore(fitted.arrays)
+        _check(learner, n_labels)
+        if isinstance(learner, LinearLearner):
+            folds = range(int(rows.fold_n.max()) + 1)
+            _require(len(apart) == 2 * len(folds), "linear: solutions of other folds")
+            for fold in folds:
+                _require_floats("linear.weights", apart[f"weights{fold}"], (n_features, n_labels))
+                _require_floats("linear.intercepts", apart[f"intercepts{fold}"], (n_labels,))
+        else:
+            chosen = apart["chosen"]
+            _require(chosen.dtype == np.int64 and chosen.ndim == 1 and len(chosen) > 0, f"{name}: no rows were chosen")
+            rising = chosen[0] >= 0 and chosen[-1] < n and (np.diff(chosen) > 0).all()
+            _require(rising, f"{name}: rows that do not exist were chosen")
+            if isinstance(learner, KNNLearner):
+                _require(learner.X.shape[0] == len(chosen), "knn: other rows are stored")
+            else:
+                _require_floats(f"{name}.logits", apart["logits"], (len(chosen), n_labels))
+        finite = [array for array in apart.values() if array.dtype.kind == "f"]
+        finite.append(learner.logits(rows.features.block(0, 1)))
+        return all(np.isfinite(array).all() for array in finite)
     except (ModelFolderError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
         return False
 

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from lampnet.base_learners.protocol import Features
 
-#: a pass over the rows reads runs of consecutive rows in random order and shuffles so many runs together
+#: a pass over the rows reads runs of consecutive rows in random order and shuffles this many runs together
 RUN_ROWS, RUNS_TOGETHER = 64, 128
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-#: up to so many entries, making a sparse matrix takes longer than adding them up
+#: up to this many entries, making a sparse matrix takes longer than adding them up
 _FEW = 20_000
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, States
 from lampnet.errors import ModelFolderError
 
-#: from so many known true labels on, more of them change no weight
+#: beyond this many known true labels, more of them change no weight
 MOST_TRUE = 8
 #: what a shift may count (less than nothing where another one says the same), and what is added to the weight 1 of the
 #: input's logit

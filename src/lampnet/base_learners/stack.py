@@ -24,10 +24,12 @@ from lampnet.base_learners.linear import LinearLearner
 from lampnet.base_learners.protocol import QUIET, BaseLearner, Features, FitContext, OnProgress, no_progress, part_of
 from lampnet.base_learners.stacking_weights import (
     CrossFittedWeights,
+    OnShare,
     StackingWeights,
     choose_pull,
     cross_fit_weights,
     fit_weights,
+    unreported,
 )
 from lampnet.config import PRETRAINED_LEARNERS
 from lampnet.data.label_priors import label_priors
@@ -89,7 +91,7 @@ class Stack:
         fitted: Mapping[str, FittedLearner] = MappingProxyType({}),
         weights: Weights | None = None,
     ) -> np.ndarray:
-        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K). All learners weigh the same.
+        """Fit every learner; return the scaled out-of-fold logits, float32 (n, L, K). All learners have equal weights.
 
         on_fitted  called after each learner with its name, the learner and its out-of-fold logits (n, L), not scaled
         fitted     what an earlier fit on the same rows handed to `on_fitted`: these learners are not fitted again
@@ -114,7 +116,7 @@ class Stack:
         return self.scaled(logits)
 
     def without(self, name: str) -> Stack:
-        """The other learners, as they are; their weights are all the same again."""
+        """The other learners, as they are, with equal weights again."""
         fewer = Stack([], self.embedded)
         kept = [number for number, own in enumerate(self.names) if own != name]
         fewer.names = tuple(self.names[number] for number in kept)
@@ -124,7 +126,7 @@ class Stack:
         return fewer
 
     def set_scale(self, logits_nLK: np.ndarray) -> None:
-        """Take centre and spread from out-of-fold logits; all learners weigh the same until weights are fitted."""
+        """Take centre and spread from out-of-fold logits; all learners have equal weights until weights are fitted."""
         self.centre = logits_nLK.mean(axis=0)
         self.spread = np.maximum((logits_nLK - self.centre).std(axis=(0, 1)), 1e-6)
         self.weights = StackingWeights.equal(logits_nLK.shape[1], len(self.names))
@@ -157,18 +159,29 @@ class Stack:
         return self.scaled(logits)
 
     def fit_weights(
-        self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+        self,
+        base_logits_nLK: np.ndarray,
+        Y_nL: np.ndarray,
+        fold_n: np.ndarray,
+        weights: Weights | None = None,
+        report: OnShare = unreported,
     ) -> CrossFittedWeights:
         """Fit the stacking weights on out-of-fold logits, and for each fold on the others."""
-        fitted = cross_fit_weights(base_logits_nLK, Y_nL, fold_n, weights)
+        fitted = cross_fit_weights(base_logits_nLK, Y_nL, fold_n, weights, report)
         self.weights = fitted.weights
         return fitted
 
     def choose_and_fit_weights(
-        self, base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+        self,
+        base_logits_nLK: np.ndarray,
+        Y_nL: np.ndarray,
+        fold_n: np.ndarray,
+        weights: Weights | None = None,
+        report: OnShare = unreported,
     ) -> StackingWeights:
         """Fit the stacking weights on out-of-fold logits, where other rows are held out to score them."""
-        pull = choose_pull(base_logits_nLK, Y_nL, fold_n, weights)
+        pull = choose_pull(base_logits_nLK, Y_nL, fold_n, weights, lambda share: report(0.7 * share))
+        report(0.7)
         self.weights = fit_weights(base_logits_nLK, Y_nL, pull, weights=weights)
         return self.weights
 

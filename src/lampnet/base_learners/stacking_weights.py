@@ -8,6 +8,7 @@ helps, weights per label that are pulled towards the shared ones. NaN in Y is an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +24,7 @@ from lampnet.runtime.side_by_side import Pulse, side_by_side
 PULLS = (np.inf, 100.0, 30.0, 10.0)
 #: (row, label) entries that weights are fitted on, and that the pull is chosen on, at most
 FIT_ENTRIES, CHOICE_ENTRIES = 30_000_000, 3_000_000
-#: with more entries than these, the pull is chosen on so many of the folds instead of all
+#: with more entries than this, the pull is chosen on this many of the folds instead of all
 FEW_ENTRIES, CHOICE_FOLDS = 200_000, 2
 NEWTON_STEPS = 12
 TOLERANCE = 1e-4
@@ -66,8 +67,20 @@ class CrossFittedWeights:
     pull: float
 
 
+#: called now and then with the share that is done
+OnShare = Callable[[float], None]
+
+
+def unreported(share: float) -> None:
+    """Without anyone who watches."""
+
+
 def cross_fit_weights(
-    base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+    base_logits_nLK: np.ndarray,
+    Y_nL: np.ndarray,
+    fold_n: np.ndarray,
+    weights: Weights | None = None,
+    report: OnShare = unreported,
 ) -> CrossFittedWeights:
     """Choose between shared weights and weights per label, and fit them on all rows and on all folds but each one.
 
@@ -78,12 +91,13 @@ def cross_fit_weights(
     >>> len(fitted.folds), bool((fitted.weights.weights_LK[:, 0] > 1).all())
     (5, True)
     """
-    pull = choose_pull(base_logits_nLK, Y_nL, fold_n, weights)
+    pull = choose_pull(base_logits_nLK, Y_nL, fold_n, weights, lambda share: report(0.3 * share))
+    report(0.3)
     whole = fit_weights(base_logits_nLK, Y_nL, pull, weights=weights)
     folds = side_by_side(
         lambda rest, pulse: fit_weights(base_logits_nLK[rest], Y_nL[rest], pull, whole, taken(weights, rest)),
         [rest for rest, _ in parts_of(fold_n)],
-        lambda share: None,
+        lambda share: report(0.4 + 0.6 * share),
     )
     return CrossFittedWeights(whole, folds, pull)
 
@@ -108,7 +122,11 @@ def better_on_new_rows(
 
 
 def choose_pull(
-    base_logits_nLK: np.ndarray, Y_nL: np.ndarray, fold_n: np.ndarray, weights: Weights | None = None
+    base_logits_nLK: np.ndarray,
+    Y_nL: np.ndarray,
+    fold_n: np.ndarray,
+    weights: Weights | None = None,
+    report: OnShare = unreported,
 ) -> float:
     """The pull with the least log-loss on held-out folds, for a sample of the rows."""
     rows = _sample(len(Y_nL), Y_nL.shape[1], CHOICE_ENTRIES)
@@ -128,7 +146,7 @@ def choose_pull(
         return losses
 
     parts = parts_of(fold_n)[: None if Y.size <= FEW_ENTRIES else CHOICE_FOLDS]
-    return PULLS[int(np.argmin(np.sum(side_by_side(held_out_losses, parts, lambda share: None), axis=0)))]
+    return PULLS[int(np.argmin(np.sum(side_by_side(held_out_losses, parts, report), axis=0)))]
 
 
 def fit_weights(

@@ -12,7 +12,8 @@ falls linearly. Weights start at zero and take few passes, which keeps them smal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
@@ -28,7 +29,7 @@ from lampnet.runtime.side_by_side import Pulse, side_by_side
 
 #: rows of a step
 BATCH = 256
-#: passes over the rows: as many as visit so many rows, in these bounds; and the rate that they begin with
+#: passes over the rows: as many as visit this many rows, within these bounds; and the initial rate
 ROW_VISITS, FEWEST_PASSES, MOST_PASSES = 400_000, 2, 8
 RATE = 1.5
 #: labels that are solved together; weights of one such group that are in memory at once
@@ -45,10 +46,13 @@ def fit_streamed(
     start: Solution | None = None,
     report: Callable[[float], None] = lambda share: None,
     seed: int = 0,
+    seconds: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> list[Solution]:
     """For each number in `left_out` the weights (F, L) and intercepts (L,) without that fold; -1 leaves out none.
 
-    start  of all of them; then one pass suffices, at half the rate
+    start    of all of them; then one pass suffices, at half the rate
+    seconds  by the clock, after which they end with the rows they have seen; None for whole passes
 
     >>> from lampnet.base_learners.row_stream import HeldFeatures
     >>> X = np.array([[-1.0], [1.0]] * 50, dtype=np.float32)
@@ -68,21 +72,33 @@ def fit_streamed(
         own = None if start is None else (start[0][:, some], start[1][some])
         problem = _Problem(sparse.csr_matrix(rows.labels[:, some]), n_features, scale, own)
         passes, rate = (1, RATE / 2) if start is not None else (_passes(len(rows)), RATE)
-        steps, step = passes * -(-len(rows) // BATCH), 0
-        for number_of_pass in range(passes):
-            for numbers, X in rows.shuffled(seed * 1000 + number_of_pass):
-                kept = np.flatnonzero(rows.fold_n[numbers] != left_out[number])
-                for first in range(0, len(kept), BATCH):
-                    pulse()
-                    batch = kept[first : first + BATCH]
-                    problem.step(X[batch], numbers[batch], rate * (1 - step / steps))
-                    step += 1
+        steps, began = passes * -(-len(rows) // BATCH), clock()
+        for step, (numbers, X) in enumerate(_batches(rows, passes, seed, left_out[number])):
+            pulse()
+            done = step / steps
+            if each is not None:
+                done = max(done, (clock() - began) / each)
+                if done >= 1:
+                    break
+            problem.step(X, numbers, rate * (1 - done))
         weights, intercepts = solutions[number]
         weights[:, some], intercepts[some] = problem.W.numpy(), problem.b.numpy()
 
     tasks = [(number, some) for number in range(len(left_out)) for some in groups]
+    at_a_time = min(torch.get_num_threads(), len(tasks))
+    each = None if seconds is None else max(1e-9, seconds * at_a_time / len(tasks))
     side_by_side(solve, tasks, report)
     return solutions
+
+
+def _batches(rows: RowStream, passes: int, seed: int, left_out: int) -> Iterator[tuple[np.ndarray, Features]]:
+    """Numbers and features of a few rows at a time, those of one fold left out, shuffled anew in every pass."""
+    for number_of_pass in range(passes):
+        for numbers, X in rows.shuffled(seed * 1000 + number_of_pass):
+            kept = np.flatnonzero(rows.fold_n[numbers] != left_out)
+            for first in range(0, len(kept), BATCH):
+                batch = kept[first : first + BATCH]
+                yield numbers[batch], X[batch]
 
 
 def _passes(n: int) -> int:

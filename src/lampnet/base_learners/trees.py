@@ -45,7 +45,7 @@ class Trees:
         return int(self.is_leaf.sum())
 
     def fault(self, n_features: int) -> str:
-        """What makes these arrays no trees over so many features; empty where nothing does."""
+        """Why these arrays are not trees over this many features; empty where they are."""
         sizes = self.nodes
         if not len(sizes) or (sizes < 1).any() or int(sizes.sum()) != len(self.is_leaf):
             return "the nodes of the trees do not add up"

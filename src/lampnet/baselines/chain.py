@@ -124,7 +124,7 @@ class KnownLabelChain:
         return self
 
     def logits(self, logits_nL: np.ndarray, states_nL: States) -> np.ndarray:
-        """(n, L) given what is known; a known label has a score too, which nobody needs."""
+        """(n, L) given what is known; a known label gets a score too, which is not used."""
         scores = self.slopes_ * logits_nL + self.intercepts_
         for index, label in enumerate(self.order_):
             state = states_nL[:, label]

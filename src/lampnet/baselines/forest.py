@@ -61,7 +61,7 @@ class Forest:
 
 
 def leaves_within_memory(numbers: int, trees: int) -> int | None:
-    """How many leaves a tree may have whose nodes keep so many numbers each; None where any tree fits.
+    """How many leaves a tree may have when its nodes keep this many numbers each; None where any tree fits.
 
     >>> leaves_within_memory(159, 100), leaves_within_memory(983, 100)
     (3773, 610)

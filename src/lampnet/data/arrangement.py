@@ -1,4 +1,4 @@
-"""Rows that belong together, and rows in time: what a caller knows about how rows depend on each other.
+"""Groups of rows that belong together, and times of rows: what a caller knows about how rows depend on each other.
 
 Rows of one group (one patient, one site) stay together wherever rows are split, so that no model is scored on a group
 that it learned from. Rows with times are put in their order and split by it, so that what is held out is later.

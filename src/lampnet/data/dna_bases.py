@@ -10,7 +10,7 @@ import numpy as np
 from lampnet.errors import FormatError
 
 BASES = "ACGTN"
-#: Every byte's code; 255 for what is no base. Ambiguity letters of IUPAC are read as N.
+#: Every byte's code; 255 for anything that is not a base. Ambiguity letters of IUPAC are read as N.
 CODES = np.full(256, 255, dtype=np.uint8)
 for _number, _base in enumerate(BASES):
     CODES[ord(_base)] = CODES[ord(_base.lower())] = _number

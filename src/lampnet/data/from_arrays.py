@@ -164,7 +164,7 @@ def in_seconds(dates: np.ndarray) -> np.ndarray:
 
 
 def refuse_one(X: Any) -> None:
-    """A single text or path is no list of rows."""
+    """Refuse a single text or path, which is not a list of rows."""
     if isinstance(X, (str, bytes, Path)):
         raise DataError(f"one {'path' if isinstance(X, Path) else 'text'} came; give a list of texts, one per row")
 

@@ -226,7 +226,7 @@ def _as_frame(y: Any) -> Any:
 
 
 def _only_column(y: Any) -> Any:
-    """A table of one column that is no indicator is its column: a Series of classes or label sets."""
+    """A table of one column that is not an indicator is its column: a Series of classes or label sets."""
     if not is_frame(y) or y.shape[1] != 1:
         return y
     column = y.iloc[:, 0]

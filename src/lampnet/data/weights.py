@@ -17,7 +17,7 @@ import numpy as np
 from lampnet.errors import ConfigError, DataError, did_you_mean
 
 BALANCED = "balanced"
-#: how far the weights of two rows may be apart; beyond it, a fold of light rows would weigh nothing
+#: how far the weights of two rows may be apart; beyond it, a fold of light rows would have no weight
 MOST_APART = 1e12
 #: "balanced", weights by label name (all others count 1), or None for labels that count the same
 LabelWeight = str | Mapping[str, float] | None

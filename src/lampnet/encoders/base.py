@@ -54,7 +54,7 @@ class EncodedRows:
 
     @cached_property
     def other_view(self) -> NodeRows | None:
-        """Nodes of the same rows seen from the other side (DNA: the other strand); None for most kinds."""
+        """Nodes of the same rows in a second view (DNA: the other strand); None for most kinds."""
         nodes = self.encoder.other_nodes_of(self.parsed)
         return None if nodes is None else self._with_edges(nodes)
 
@@ -130,7 +130,7 @@ class Encoder(ABC):
         """Parsed rows as (n, F) numbers for the base learners."""
 
     def other_nodes_of(self, parsed: Any) -> NodeRows | None:
-        """Nodes of the same rows seen from the other side; None for none."""
+        """Nodes of the same rows in a second view; None where there is none."""
         return None
 
     @abstractmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -114,23 +115,14 @@ class DnaEncoder(Encoder):
         return self.nodes_of(reverse_complement(windows)) if self.config.both_strands else None
 
     def features_of(self, windows: np.ndarray) -> sparse.csr_matrix:
-        """Counts of six-base words, each word and its reverse complement as one; log, each row of length one."""
-        table, n_words = canonical_words()
-        parts = [sparse.csr_matrix((0, n_words), dtype=np.float32)]
-        for first in range(0, len(windows), CHUNK):
-            part = windows[first : first + CHUNK]
-            known = part < UNKNOWN_BASE
-            starts = max(0, part.shape[1] - KMER + 1)
-            code = np.zeros((len(part), starts), dtype=np.int64)
-            whole = np.ones((len(part), starts), dtype=bool)
-            for i in range(KMER):
-                code = code * 4 + part[:, i : i + starts]
-                whole &= known[:, i : i + starts]
-            row, _ = np.nonzero(whole)
-            counts = counted(row, table[code[whole]], (len(part), n_words))
-            counts.data = np.log1p(counts.data)
-            parts.append(counts)
-        return unit_rows(sparse.vstack(parts, format="csr"))
+        """Counts of six-base words, each word and its reverse complement as one; log, each row of length one.
+
+        Words around gaps are together as heavy as the words without one.
+        """
+        whole, *gapped = (_word_counts(windows, offsets) for offsets in word_offsets(self.config.gapped_words))
+        if not gapped:
+            return whole
+        return unit_rows(sparse.hstack([whole, *(block / len(gapped) ** 0.5 for block in gapped)], format="csr"))
 
     def embedding(self, width: int) -> MotifNodes:
         return MotifNodes(self.config.filter_bases, self.config.pool, width)
@@ -146,19 +138,19 @@ class DnaEncoder(Encoder):
 
     @property
     def n_features(self) -> int:
-        return canonical_words()[1]
+        return canonical_words()[1] * len(word_offsets(self.config.gapped_words))
 
     def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
-        """A word of six bases with the word that it is on the other strand."""
+        """A word of six bases with the word that it is on the other strand; N for a base of a gap."""
         return [NamedFeature(" / ".join(dict.fromkeys(_words_of(int(column))))) for column in columns]
 
     def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
         bases = "".join(BASES[base] for base in encoded.parsed[row])
         found = []
         for named, column in zip(self.name_features(columns), columns, strict=True):
-            words = set(_words_of(int(column)))
-            starts = (start for start in range(len(bases) - KMER + 1) if bases[start : start + KMER] in words)
-            found.append(named._replace(places=tuple((start, start + KMER) for start in starts)))
+            words = "|".join(word.replace("N", ".") for word in _words_of(int(column)))
+            starts = re.finditer(f"(?=({words}))", bases)  # of words that overlap too
+            found.append(named._replace(places=tuple(at.span(1) for at in starts)))
         return found
 
     def no_rows(self) -> np.ndarray:
@@ -193,16 +185,52 @@ def reverse_complement(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.array([3, 2, 1, 0, 4], dtype=np.uint8)[rows[:, ::-1]])
 
 
+def word_offsets(gapped: int) -> list[tuple[int, ...]]:
+    """Where the six bases of a word lie: side by side, and three and three around gaps of 1 to `gapped` bases.
+
+    >>> word_offsets(1)
+    [(0, 1, 2, 3, 4, 5), (0, 1, 2, 4, 5, 6)]
+    """
+    half = KMER // 2
+    return [tuple(i + gap * (i >= half) for i in range(KMER)) for gap in range(gapped + 1)]
+
+
+def _word_counts(windows: np.ndarray, offsets: tuple[int, ...]) -> sparse.csr_matrix:
+    """Log counts of words whose bases lie at these offsets, each row of length one.
+
+    The offsets read the same from both ends, so the other strand has the same words as for bases side by side.
+    """
+    table, n_words = canonical_words()
+    parts = [sparse.csr_matrix((0, n_words), dtype=np.float32)]
+    for first in range(0, len(windows), CHUNK):
+        part = windows[first : first + CHUNK]
+        known = part < UNKNOWN_BASE
+        starts = max(0, part.shape[1] - offsets[-1])
+        code = np.zeros((len(part), starts), dtype=np.int64)
+        whole = np.ones((len(part), starts), dtype=bool)
+        for i in offsets:
+            code = code * 4 + part[:, i : i + starts]
+            whole &= known[:, i : i + starts]
+        row, _ = np.nonzero(whole)
+        counts = counted(row, table[code[whole]], (len(part), n_words))
+        counts.data = np.log1p(counts.data)
+        parts.append(counts)
+    return unit_rows(sparse.vstack(parts, format="csr"))
+
+
 def _words_of(column: int) -> tuple[str, str]:
     """The six bases of a feature, and those of the other strand.
 
-    >>> _words_of(1)
-    ('AAAAAC', 'GTTTTT')
+    >>> _words_of(1), _words_of(2 * 2080 + 1)
+    (('AAAAAC', 'GTTTTT'), ('AAANNAAC', 'GTTNNTTT'))
     """
-    table, _ = canonical_words()
-    code = int(np.argmax(table == column))  # the lesser of the two
+    table, n_words = canonical_words()
+    gap, number = divmod(column, n_words)
+    code = int(np.argmax(table == number))  # the lesser of the two
     word = "".join(BASES[code // 4**place % 4] for place in reversed(range(KMER)))
-    return word, "".join(BASES[3 - BASES.index(base)] for base in reversed(word))
+    other = "".join(BASES[3 - BASES.index(base)] for base in reversed(word))
+    half = KMER // 2
+    return word[:half] + gap * "N" + word[half:], other[:half] + gap * "N" + other[half:]
 
 
 @cache

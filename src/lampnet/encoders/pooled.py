@@ -188,4 +188,4 @@ def _time_left(done: int, count: int, seconds: float) -> str:
 
 
 def _no_progress(share: float, doing: str) -> None:
-    """Nobody watches."""
+    """Without a callback, nothing is reported."""

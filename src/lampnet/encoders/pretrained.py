@@ -38,7 +38,7 @@ CHUNK = 1_000
 class TransformerNodes(Embedding):
     """z = W^x (last hidden state of the token).
 
-    A frozen transformer is no part of the module's weights; with `fine_tune` it is trained and saved with them.
+    A frozen transformer is not part of the module's weights; with `fine_tune` it is trained and saved with them.
     """
 
     allows_node_dropout = False  # a token's state depends on the whole text

@@ -1,4 +1,4 @@
-"""Label sets as a caller asks for them: so many labels per row, a threshold, at least one label.
+"""Label sets as a caller asks for them: k labels per row, a threshold, at least one label.
 
 >>> proba = np.array([[0.9, 0.4, 0.3], [0.2, 0.1, 0.1]])
 >>> AskedSets(top_k=2, threshold=0.35).rule(TopK(1)).apply(proba).astype(int).tolist()
@@ -21,7 +21,7 @@ from lampnet.evaluation.rules import Rule, Threshold, TopK, is_number, is_whole
 class AskedSets:
     """What the caller asks for; by default nothing but the model's own rule.
 
-    top_k         exactly so many labels per row or, with a threshold, at most so many
+    top_k         exactly this many labels per row or, with a threshold, at most this many
     threshold     labels at least this probable
     at_least_one  a row that would get no label gets its most probable one
     """

@@ -1,4 +1,4 @@
-"""Calibration: logits -> logits whose probabilities are as often true as they say.
+"""Calibration: logits -> logits whose probabilities match how often labels are true.
 
 It is learned from out-of-fold logits: one rising, piecewise linear curve for all labels, then, where held-out rows say
 that it helps, a slope and a shift per label that are pulled towards 1 and 0. All of it rises, so the rows keep their
@@ -31,7 +31,7 @@ LEAST_SLOPE = 0.05
 #: how strongly a label's own slope is pulled towards 1 (its shift: a tenth of that towards 0); infinity: no own ones
 PULLS = (np.inf, 100.0, 30.0, 10.0)
 NEWTON_STEPS = 10
-#: the curve is fitted to counts in so many cells of the logits
+#: the curve is fitted to counts in this many cells of the logits
 CELLS, CELL_RANGE = 2000, 20.0
 #: (row, label) entries that the choice, and the slopes and shifts of the labels, are based on at most
 CHOICE_ENTRIES, FIT_ENTRIES = 400_000, 10_000_000

@@ -13,7 +13,7 @@ Threshold(value=0.3, min_labels=0)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -133,15 +133,17 @@ def choose_decisions(
     seed: int = 0,
     weights: Weights | None = None,
     hierarchy: LabelHierarchy | None = None,
+    report: Callable[[float], None] = lambda share: None,
 ) -> Decisions:
     """Both choices from validation rows: y (n, L), NaN where unknown, and proba (n, L).
 
     weights    what rows and labels count in the metrics
     hierarchy  no label is chosen without its parents; no probability is above that of a parent
+    report     called now and then with the share that is done
     """
     y = np.asarray(y)
     whole = choose_whole_set(y, proba, fold_numbers(len(proba), FOLDS, seed), rows_of(weights))
-    best = choose_best(y, proba, seed=seed, whole_set=whole, weights=weights)
+    best = choose_best(y, proba, seed=seed, whole_set=whole, weights=weights, report=report)
     if hierarchy is not None:
         best = {metric: raised_where_better(rule, metric, y, proba, hierarchy) for metric, rule in best.items()}
     made = Decisions(choose_paper_thresholds(y, proba, weights), best, None if whole is None else whole[1])
@@ -171,21 +173,25 @@ def choose_best(
     whole_set: tuple[float, WholeSet] | None = None,
     weights: Weights | None = None,
     fold_n: np.ndarray | None = None,
+    report: Callable[[float], None] = lambda share: None,
 ) -> dict[str, Rule]:
     """For each metric the rule of the family that does best on held-out validation rows.
 
     whole_set  what `choose_whole_set` found; it competes for subset accuracy
     weights    what rows and labels count
     fold_n     the fold of each row; drawn by default
+    report     called with the share that is done
     """
     n = len(proba)
     if fold_n is None:
         fold_n = fold_numbers(n, max(1, min(folds, n // 2)), seed)
     truth = Truth(y, proba, fold_n, weights)
     by_threshold = count_thresholds(truth, np.asarray(_FINE_THRESHOLDS))
+    report(0.2)
     families, per_label = _families(truth, by_threshold), LabelThresholds(truth, by_threshold)
     chosen: dict[str, Rule] = {}
-    for metric in METRICS:
+    for number, metric in enumerate(METRICS):
+        report(0.5 + 0.5 * number / len(METRICS))
         best_score, best_rule = -np.inf, None
         for rules, counts in families:
             held_out, winner = _cross_fit(truth, metric, counts)

@@ -48,7 +48,7 @@ def resampled(
 
     true, given, known  bool (n, L); unknown entries are neither true nor given
     counts              (samples, n), how often each row is there: any weights
-    weights             what labels count; all the same by default
+    weights             of labels; all equal by default
     """
     hits = true & given
     wrong = (true != given).any(axis=1)

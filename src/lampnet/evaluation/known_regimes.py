@@ -22,7 +22,7 @@ EXAMPLES = "positives:1, positives:3, share:25, share:50 or share:75"
 class Regime:
     """What is revealed of each row.
 
-    kind    "positives": so many true labels; "share": so many percent of all labels
+    kind    "positives": a number of true labels; "share": a percentage of all labels
     amount  how many
 
     >>> Regime.read("positives:3")

@@ -242,7 +242,7 @@ def count_thresholds(truth: Truth, thresholds: np.ndarray) -> ThresholdCounts:
 
 
 def _at_least(counts: np.ndarray) -> np.ndarray:
-    """(..., T) entries that reach each threshold, from (..., T + 1) entries that reach just so many of them."""
+    """(..., T) entries that reach each threshold, from (..., T + 1) entries that reach exactly that many of them."""
     return np.asarray(np.cumsum(counts[..., :0:-1], axis=-1)[..., ::-1])
 
 

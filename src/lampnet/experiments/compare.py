@@ -72,7 +72,7 @@ def is_clear(first: Mapping[str, Any], second: Mapping[str, Any], name: str, dec
     """Whether the scores of two results differ by more than the choice of the test rows explains.
 
     That is where their intervals do not overlap or, for scores without intervals, where they differ by more than the
-    largest standard deviation of a share over so many rows.
+    largest standard deviation of a share over that many rows.
     """
     ends = [row.get("intervals", {}).get(decisions, {}).get(name) for row in (first, second)]
     if all(ends):

@@ -96,7 +96,7 @@ def make_known_rows(material: Material, config: Config, seed: int) -> KnownRows:
 
 
 def sample(data: Dataset, most: int, seed: int) -> Dataset:
-    """At most so many of the rows, drawn by the seed, in their order."""
+    """At most `most` of the rows, sampled with the seed, in their order."""
     if len(data) <= most:
         return data
     return data.take(np.sort(np.random.default_rng(seed).permutation(len(data))[:most]))

@@ -1,8 +1,9 @@
 """The paper's networks alone: its preset, no base learners, one network, the 27 thresholds.
 
 Each run is one data set, form (Emb or FMP; edgeless, full or prior label graph), width, start, lambda and seed, and one
-result file. The weight lambda of the earlier stages' losses is chosen from the paper's four values by the validation
-rows of seed 0; other widths, starts and seeds of the same form then use the chosen one.
+result file. The weight lambda of the earlier stages' losses is chosen by the validation rows of seed 0 among those of
+the paper's four values that were tried. Other widths, starts and seeds of the same form use the chosen one; what was
+trained with another one counts as missing.
 
 >>> Network("bibtex", "fmp-fc").system
 'fmp-fc-d128-random'
@@ -38,6 +39,8 @@ DATASET_SETTINGS: dict[str, dict[str, Any]] = {
     "bibtex": {"model.dropout": 0.2},
     "sider": {"model.dropout": 0.2},
 }
+#: Every two labels share a training row (SIDER: all 351 pairs, in each of its splits): the prior graph is the full one.
+COMPLETE_PRIOR = ("sider",)
 #: Tables of measurements of a picture: the paper reads those (NUS-WIDE) as one vector, not as one node per number.
 VECTORS = ("scene",)
 #: To convergence: the paper does not say how long it trained.
@@ -87,10 +90,13 @@ def networks(
 ) -> list[Network]:
     """All runs in their order, the cheapest first; where values are given, only runs that have one of them.
 
-    Runs whose lambda validation chooses (weight None) pass every choice of `weights`.
+    Runs whose lambda validation chooses (weight None) pass every choice of `weights`; a form whose runs are those of
+    another one gives the other one's.
 
     >>> [n.form for n in networks(["sider"])[:2]]
     ['emb-el', 'emb-fc']
+    >>> {n.form for n in networks(["sider"], forms=["emb-pr"])}
+    {'emb-fc'}
     >>> [(n.form, n.seed) for n in networks(["sider"], [128], ["fmp-fc"], [0, 3], [0.2], ["random"])]
     [('fmp-fc', 0), ('fmp-fc', 3)]
     """
@@ -111,6 +117,8 @@ def networks(
 
     def passes(network: Network) -> bool:
         own = asdict(network)
+        if own_form(network.dataset, network.form) in [own_form(network.dataset, form) for form in forms]:
+            own["form"] = None
         return all(not values or own[part] in (*values, None) for part, (values, _) in asked.items())
 
     return [network for network in dict.fromkeys(queue) if passes(network)]
@@ -141,24 +149,31 @@ WIDEST = ("emb-el", "fmp-fc")
 
 
 def _queue() -> Iterable[Network]:
-    """First every form of every data set once, then seeds and weights, then other starts and widths."""
-    yield from (Network("emotions", form, weight=weight) for form in FORMS for weight in WEIGHTS)
-    for dataset in ("scene", "mediamill", "bibtex", "sider", "reuters21578"):
-        yield from (Network(dataset, form, weight=UNCHOSEN_WEIGHT) for form in FORMS)
-    for dataset in (*SMALL, "bibtex"):
-        yield from (Network(dataset, form, seed=seed) for seed in range(1, SEEDS[dataset]) for form in FORMS)
-    for dataset in ("delicious", "yeast_chipexo"):
-        yield from (Network(dataset, form, weight=UNCHOSEN_WEIGHT) for form in FORMS)
-    for dataset in (*SMALL, "bibtex"):
-        yield from (Network(dataset, form, start="spectral") for form in FORMS)
-        yield from (Network(dataset, form, width=256) for form in FORMS)
-    for dataset in ("sider", "bibtex"):
-        yield from (Network(dataset, form, width=512) for form in WIDEST)
+    """First every form of every data set once; then lambda, and after it the seeds, starts and widths that use it."""
     for dataset in (*SMALL, *LARGE):
-        yield from (Network(dataset, form, weight=weight) for form in FORMS for weight in WEIGHTS)
-    for dataset in LARGE:
-        yield from (Network(dataset, form, start="spectral") for form in FORMS)
-        yield from (Network(dataset, form, width=256) for form in FORMS)
+        yield from (Network(dataset, form, weight=UNCHOSEN_WEIGHT) for form in forms_of(dataset))
+    for dataset in (*SMALL, *LARGE):
+        forms = forms_of(dataset)
+        yield from (Network(dataset, form, weight=weight) for form in forms for weight in WEIGHTS)
+        yield from (Network(dataset, form, seed=seed) for seed in range(1, SEEDS[dataset]) for form in forms)
+        yield from (Network(dataset, form, start="spectral") for form in forms)
+        yield from (Network(dataset, form, width=256) for form in forms)
+        if dataset in ("sider", "bibtex"):
+            yield from (Network(dataset, form, width=512) for form in WIDEST)
+
+
+def own_form(dataset: str, form: str) -> str:
+    """The form whose runs are those of this one: where the prior graph is complete, the one with the full graph.
+
+    >>> own_form("sider", "fmp-pr"), own_form("scene", "fmp-pr")
+    ('fmp-fc', 'fmp-pr')
+    """
+    return form.replace("-pr", "-fc") if dataset in COMPLETE_PRIOR else form
+
+
+def forms_of(dataset: str) -> list[str]:
+    """The forms that are trained."""
+    return [form for form in FORMS if own_form(dataset, form) == form]
 
 
 def open_as_published(dataset: str, seed: int, data_root: str | None = None) -> Material:
@@ -187,17 +202,10 @@ def chosen_weight(results: Iterable[Result], dataset: str, form: str) -> float:
 
 
 def chosen_results(results: Sequence[Result]) -> list[Result]:
-    """One result for each data set, form, width, start and seed: that of the best validation score."""
-    best: dict[tuple[str, str, int], Result] = {}
-    for result in results:
-        key = result["dataset"], result["system"], result["seed"]
-        if key not in best or _validation(result) > _validation(best[key]):
-            best[key] = result
-    return list(best.values())
-
-
-def _validation(result: Mapping[str, Any]) -> float:
-    return float(result["validation"]["paper"]["example_f1"])
+    """One result for each data set, form, width, start and seed: that of the chosen lambda, or none."""
+    forms = {(result["dataset"], result["form"]) for result in results}
+    weights = {(dataset, form): chosen_weight(results, dataset, form) for dataset, form in forms}
+    return [result for result in results if result["lambda"] == weights[result["dataset"], result["form"]]]
 
 
 def train_all(
@@ -220,10 +228,10 @@ def train_all(
     missing_data: set[str] = set()
     for network in wanted:
         results = read_results(folder) if folder.is_dir() else []
-        if is_done(network, results) or network.dataset in missing_data:
-            continue
         if network.weight is None:
             network = replace(network, weight=chosen_weight(results, network.dataset, network.form))
+        if is_done(network, results) or network.dataset in missing_data:
+            continue
         key = (network.dataset, network.seed)
         if opened is None or opened[0] != key:
             try:
@@ -237,14 +245,11 @@ def train_all(
     return written
 
 
-def is_done(network: Network, results: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether one of these results is of this training; of one without a lambda, whether any lambda was trained."""
-    key = (network.dataset, network.system, network.seed)
-    return any(
-        (result["dataset"], result["system"], result["seed"]) == key
-        and (network.weight is None or result["lambda"] == network.weight)
-        for result in results
-    )
+def is_done(network: Network, results: Sequence[Result]) -> bool:
+    """Whether one of these results is of this training; of one without a lambda, with the one that is chosen by now."""
+    weight = chosen_weight(results, network.dataset, network.form) if network.weight is None else network.weight
+    key = (network.dataset, network.system, network.seed, weight)
+    return any((r["dataset"], r["system"], r["seed"], r["lambda"]) == key for r in results)
 
 
 def _train(

@@ -89,7 +89,8 @@ def run(
     name         one of `lampnet.experiments.systems.SYSTEMS`, or a system of the caller's own
     time_budget  seconds of fitting, 0 for no limit; networks keep their best epoch, other methods are unfinished
     settings     dotted settings of LaMP, and of baselines under their names (`mlp.width`)
-    folder       where LaMP keeps its checkpoints; a stopped run that is started again goes on from them
+    folder       where LaMP keeps its checkpoints; a stopped run that is started again goes on from them, and the
+                 minutes are those of all its sessions
 
     Returns plain data for JSON; `finished` is False, and there are no scores, where time ran out.
     """
@@ -166,7 +167,11 @@ def _run_lamp(
     training = replace(config.training, seed=material.seed, time_budget=time_budget)
     config = replace(config, training=training)
 
+    earlier: dict[int, float] = {}  # of each network, its seconds in the sessions that this one goes on from
+
     def log_epoch(event: str, progress: Any) -> None:
+        if event == "resumed":
+            earlier[progress.network] = progress.seconds
         if event == "epoch":
             record = progress.history[-1]
             log(
@@ -192,7 +197,7 @@ def _run_lamp(
         valid=model.valid_proba,
         valid_truth=model.valid_truth,
         test=proba,
-        fit_seconds=fitted - began,
+        fit_seconds=fitted - began + sum(earlier.values()),
         predict_seconds=ended - fitted,
         weights=sum(array.size for array in learned),
         bytes=sum(array.nbytes for array in learned),

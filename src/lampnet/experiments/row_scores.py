@@ -45,6 +45,14 @@ class Difference:
         """
         return f"{100 * self.mean:+.1f} ({100 * self.low:+.1f} to {100 * self.high:+.1f})"
 
+    def in_percent(self) -> str:
+        """Of a relative difference.
+
+        >>> Difference(0.012, -0.001, 0.025).in_percent()
+        '+1.2% (-0.1% to +2.5%)'
+        """
+        return f"{100 * self.mean:+.1f}% ({100 * self.low:+.1f}% to {100 * self.high:+.1f}%)"
+
 
 def paired_difference(first: np.ndarray, second: np.ndarray, resamples: int = 4000, seed: int = 0) -> Difference:
     """Of the mean scores of the same n rows under two systems, by the paired bootstrap over rows.
@@ -79,17 +87,24 @@ def seeds_difference(first: np.ndarray, second: np.ndarray) -> Difference | None
     return Difference(round(mean, 6), round(mean - reach, 6), round(mean + reach, 6))
 
 
-def pooled_difference(parts: Sequence[np.ndarray]) -> Difference:
+def pooled_difference(parts: Sequence[np.ndarray], resamples: int = 4000, seed: int = 0) -> Difference:
     """The mean over data sets of a mean difference, each data set with the same weight.
 
     parts  for each data set the differences of its independent units: test rows, or random splits
 
-    The interval takes the data sets as given and their units as samples, by the normal approximation.
+    The interval is that of a bootstrap over data sets and, in each one drawn, over its units: it holds the chance that
+    other data sets would differ as much as these do. With few data sets it is rather too narrow.
 
     >>> pooled_difference([np.array([0.1, 0.1]), np.array([0.3, 0.3, 0.3])])
-    Difference(mean=0.2, low=0.2, high=0.2)
+    Difference(mean=0.2, low=0.1, high=0.3)
     """
     mean = float(np.mean([part.mean() for part in parts]))
-    variances = [part.var(ddof=1) / len(part) for part in parts]
-    reach = 1.96 * float(np.sqrt(np.sum(variances))) / len(parts)
-    return Difference(round(mean, 6), round(mean - reach, 6), round(mean + reach, 6))
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(len(parts), size=(resamples, len(parts)))
+    values = np.empty(drawn.shape)
+    for number, part in enumerate(parts):
+        n, chosen = len(part), drawn == number
+        counts = (rng.multinomial(n, np.full(n, 1 / n)) for _ in range(int(chosen.sum())))
+        values[chosen] = [count @ part / n for count in counts]
+    low, high = np.quantile(values.mean(axis=1), [0.025, 0.975])
+    return Difference(round(mean, 6), round(float(low), 6), round(float(high), 6))

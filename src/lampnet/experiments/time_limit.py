@@ -27,7 +27,7 @@ def in_words(seconds: float) -> str:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Raise `OutOfTime` inside the block after so many seconds; 0 for no limit.
+    """Raise `OutOfTime` inside the block after this many seconds; 0 for no limit.
 
     The alarm of the operating system is used, because scikit-learn's fits cannot be asked to stop; where there
     is none (Windows, or a thread that is not the main one) the block runs to its end.

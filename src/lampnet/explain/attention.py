@@ -68,7 +68,7 @@ class PredictedRows:
     def attention_batches(self, rows: np.ndarray | None = None) -> Iterator[tuple[np.ndarray, Output]]:
         """Positions of a few rows and the network's output for them; few at a time where attention is large.
 
-        Without a network the output has no step: the stacked logits of stage 0, and nobody exchanges messages.
+        Without a network the output has no step: the stacked logits of stage 0, and no label exchanges messages.
         """
         if self.model.network is None:
             rows = np.arange(len(self)) if rows is None else rows
@@ -179,6 +179,6 @@ class RowAttention:
         return mean
 
     def strongest_sources(self, label: int, most: int) -> list[int]:
-        """The other labels that a label attends to most, at most so many."""
+        """The other labels that a label attends to most, at most `most`."""
         weights = self.to_others(label)
         return [int(self.labels[j]) for j in np.argsort(-weights, kind="stable")[:most] if weights[j] > 0]

@@ -11,7 +11,7 @@ START = "start"
 CALIBRATION = "calibration"
 #: how far a label's logit is lowered to its parents'
 HIERARCHY = "label hierarchy"
-#: what it changes that so many labels of the row are known, whichever they are
+#: what the number of known labels of the row changes, whichever they are
 HOW_MUCH = "how much is known"
 
 

@@ -48,7 +48,7 @@ MIXED = (
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """What a row shows: labels that are asked for by number, and at most so many labels and nodes."""
+    """What a row shows: labels that are asked for by number, and at most this many labels and nodes."""
 
     labels: tuple[int, ...] = ()
     most_labels: int = MOST_LABELS
@@ -74,7 +74,7 @@ def explain(
     rows : row numbers; all rows by default
     labels : labels to show in any case
     rule : the decision rule; by default the best one for `metric`
-    metric : rows with known labels are decided as is best for it where so many are known
+    metric : rows with known labels are decided by the rule that is best for it with that many known labels
     max_labels, max_nodes : how much a row shows (see `labels_shown`); the nodes with most attention
     """
     numbers = label_numbers(model.label_names, labels or ())

@@ -126,7 +126,7 @@ class Explanation:
 
 
 def strongest(to_input: np.ndarray, most: int) -> np.ndarray:
-    """The nodes with most attention, float (T, K, S), of any label at any step: at most so many, in their order.
+    """The nodes with most attention, float (T, K, S), of any label at any step: at most `most`, in their order.
 
     >>> strongest(np.array([[[0.1, 0.2, 0.7], [0.6, 0.3, 0.1]]]), 2).tolist()
     [0, 2]

@@ -17,7 +17,7 @@ import numpy as np
 
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.encoders.columns import ColumnsEncoder
-from lampnet.encoders.dna import KMER, UNKNOWN_BASE, DnaEncoder, canonical_words, reverse_complement
+from lampnet.encoders.dna import UNKNOWN_BASE, DnaEncoder, canonical_words, reverse_complement, word_offsets
 from lampnet.encoders.image import ImageEncoder
 from lampnet.encoders.molecule import MoleculeEncoder
 from lampnet.encoders.molecule_features import ATOM_FEATURES
@@ -258,11 +258,18 @@ class DnaInput(RowInput):
 
     @cached_property
     def features(self) -> Value:
-        graph, starts = self.graph, self.encoder.window - KMER + 1
+        whole, *gapped = (self._word_counts(offsets) for offsets in word_offsets(self.encoder.config.gapped_words))
+        if not gapped:
+            return whole
+        return unit_rows(self.graph, self.graph.joined([whole, *(block / len(gapped) ** 0.5 for block in gapped)], 1))
+
+    def _word_counts(self, offsets: tuple[int, ...]) -> Value:
+        """Log counts of words whose bases lie at these offsets, each row of length one."""
+        graph, starts = self.graph, self.encoder.window - offsets[-1]
         table, n_words = canonical_words()
         if starts < 1:
             return graph.filled(graph.joined([self.bases_BW.size(0), _one(n_words)], 0), 0, np.float32)
-        steps = [self.bases_BW.sliced(i, i + starts, 1) for i in range(KMER)]
+        steps = [self.bases_BW.sliced(i, i + starts, 1) for i in offsets]
         code, whole = steps[0], steps[0] < np.int64(UNKNOWN_BASE)
         for step in steps[1:]:
             code, whole = code * np.int64(4) + step, whole & (step < np.int64(UNKNOWN_BASE))

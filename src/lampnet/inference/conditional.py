@@ -1,7 +1,7 @@
 """Prediction where some labels are known: p(label | input, known labels).
 
 It starts from the logits that the model has with nothing known, so that rows about which nothing is known are
-predicted as ever. For the others these logits are shifted in closed form and, where that is better on held-out rows,
+predicted as before. For the others these logits are shifted in closed form and, where that is better on held-out rows,
 corrected by label messages.
 """
 

@@ -125,7 +125,7 @@ def examples_of_views(
     weights: StackingWeights | None,
     row_weights: Weights | None = None,
 ) -> list[Examples]:
-    """The rows, and the same rows seen from the other side where the input has a second view.
+    """The rows, and the same rows in a second view where the input has one (DNA: the other strand).
 
     Both have the same base logits: their features count both sides as one (k-mers of both DNA strands).
     """

@@ -24,7 +24,7 @@ class Suggestion:
     label       its number
     proba       its probability, given the input and what is known
     from_input  how far the input moves its log-odds away from its prior
-    from_known  how far each known label moves its log-odds, by number; that so many labels are known is no part of it
+    from_known  how far each known label moves its log-odds, by number; the number of known labels is not part of it
     """
 
     label: int
@@ -36,7 +36,7 @@ class Suggestion:
 def suggest(
     conditional: Conditional, logits_L: np.ndarray, states_L: States, priors_L: np.ndarray, most: int
 ) -> list[Suggestion]:
-    """The most probable unknown labels, at most so many, each with what moved it."""
+    """The most probable unknown labels, at most `most`, each with what moved it."""
     known = np.flatnonzero(states_L != UNKNOWN)
     logits = conditional.without_each(logits_L, states_L)
     unknown = np.flatnonzero(conditional.implied(states_L[None])[0] == UNKNOWN)

@@ -40,7 +40,7 @@ def predict_logits(network: Network, examples: Examples, batch_size: int = 0) ->
 def logits_of_views(network: Callable[[int], Network], views: Sequence[Examples]) -> np.ndarray:
     """(n, L) final logits, the mean over the views of the rows.
 
-    network  gives the network laid out to predict from so many nodes
+    network  gives the network laid out for prediction from that many nodes
     """
     logits: np.ndarray = np.mean([predict_logits(network(view.n_nodes()), view) for view in views], axis=0)
     return logits

@@ -62,7 +62,7 @@ class FittedModel:
     network_weight  the network's share of the logits, chosen out-of-fold; the stack has the rest. At 0 a network may
                   be there all the same, for explanations of its messages
     conditional   predicts where some labels are known; None for a model that cannot take known labels
-    calibration   makes the probabilities as often true as they say; None where they are so already
+    calibration   makes the probabilities match how often labels are true; None where they do already
     promises      thresholds for which recall or precision is promised; None for models of an older lampnet
     shown         labels that were added, merged or dropped since the training; None where none were
     hierarchy     labels that never stand without their parents, nor are more probable than they; None for none
@@ -123,7 +123,7 @@ class FittedModel:
         return self.calibrated(logits)
 
     def calibrated(self, logits: np.ndarray) -> np.ndarray:
-        """Logits (n, L) whose probabilities are as often true as they say."""
+        """Calibrated logits (n, L)."""
         return logits if self.calibration is None else self.calibration.apply(logits)
 
     def proba(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> np.ndarray:

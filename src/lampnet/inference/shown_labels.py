@@ -21,7 +21,7 @@ class ShownLabels:
 
     groups    the numbers of its columns, rising
     priors_S  of all columns: how often each is true
-    trained   the first so many columns are the labels of the training, and those of the network
+    trained   this many columns, the first ones, are the labels of the training and of the network
     """
 
     groups: tuple[tuple[int, ...], ...]

@@ -173,5 +173,5 @@ def separator_for(names: tuple[str, ...]) -> str:
 
 
 def score_columns(names: tuple[str, ...]) -> list[str]:
-    """Names that are apart from "id" and "labels" whatever the labels are called."""
+    """Names that differ from "id" and "labels" whatever the labels are called."""
     return [f"score: {name}" for name in names]

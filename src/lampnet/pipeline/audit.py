@@ -81,7 +81,7 @@ class Audit:
 
 
 def audit(data: Dataset, config: Config, run: FitRun = IN_MEMORY, most: int = MOST_FINDINGS) -> Audit:
-    """Fit on labelled rows, cross-fitted, and list at most so many of their labels that look wrong or missing."""
+    """Fit on labelled rows, cross-fitted, and list at most `most` labels that look wrong or missing."""
     if most < 1:
         raise ConfigError(f"{most} findings were asked for; ask for at least one")
     found = cross_fit_given_others(data, config, run)

@@ -42,7 +42,7 @@ from lampnet.model.build import build_member
 from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.control import Control
 from lampnet.pipeline.label_edits import as_one_training
-from lampnet.pipeline.plan import Before, Fold, Plan, row_origins
+from lampnet.pipeline.plan import ENCODING, Before, Fold, Plan, row_origins
 
 #: folds of the new rows where they are too many for an ensemble of the usual size
 FEWEST_FOLDS = 2
@@ -119,12 +119,14 @@ def continued(splits: Splits, start: Start, config: Config, control: Control, la
         f"learning on from {len(model.label_names)} labels, with {len(train)} new rows"
         + (f" and {len(new)} new labels" if new else "")
     )
-    control.phase(0.0, "encoding")
-    encoded = model.encoder.encode(train.rows, train.row_edges)
+    with control.timed(ENCODING):
+        control.phase(0.0, ENCODING)
+        encoded = model.encoder.encode(train.rows, train.row_edges)
     control.collect_signals()
     blocked = splits.serially_correlated
     fold_n = splits.folds_of(train, config.training.folds, config.training.seed, blocked)
-    stack, base_logits, weights = _stack(model, encoded, truth, fold_n, config.training.seed, counts, control)
+    with control.timed("base learners"):
+        stack, base_logits, weights = _stack(model, encoded, truth, fold_n, config.training.seed, counts, control)
     if stack is not None:
         stack.number_rows(row_origins(train))
     folds = []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from lampnet.runtime.budget import Budget
+from lampnet.runtime.durations import duration
 from lampnet.runtime.signals import handling
-from lampnet.training.progress import Callback
+from lampnet.training.progress import Callback, Stopped
 
 Log = Callable[[str], None]
 OnPhase = Callable[[float, str], None]
@@ -53,6 +54,8 @@ class Control:
     run: FitRun
     budget: Budget
     received: list[int] = field(default_factory=list)
+    #: of each stage that has been timed
+    seconds: dict[str, float] = field(default_factory=dict)
     _open: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> Control:
@@ -78,6 +81,34 @@ class Control:
 
     def phase(self, share: float, doing: str) -> None:
         self.run.phase(share, doing)
+
+    def part(self, doing: str, first: float = 0.0, last: float = 1.0) -> Callable[[float], None]:
+        """Reports shares of one part of what is being done; its beginning at once."""
+        self.phase(first, doing)
+        return lambda share: self.phase(first + (last - first) * share, doing)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Count the time of a stage."""
+        began = self.budget.spent()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + self.budget.spent() - began
+
+    def check_signals(self) -> None:
+        """End where a signal asked for it and there is no model yet."""
+        if self.received:
+            raise Stopped.before_training(self.received[0])
+
+    def log_division(self) -> None:
+        """Say what a time budget was spent on."""
+        if not self.budget.seconds:
+            return
+        spent = self.budget.spent()
+        parts = self.seconds | {"the rest": max(0.0, spent - sum(self.seconds.values()))}
+        listed = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in parts.items())
+        self.log(f"time: {duration(spent)} of {duration(self.budget.seconds)}: {listed}")
 
     def report(self, share: float, doing: str) -> None:
         """Progress of the base learners when they are fitted again."""

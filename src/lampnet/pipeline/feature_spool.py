@@ -54,6 +54,11 @@ class FeatureSpool:
             array.close()
             self._arrays[name] = np.load(self.folder / f"{name}.npy", mmap_mode="r") if array.length else array.empty()
 
+    def digest(self) -> str:
+        """A fingerprint of the rows."""
+        arrays = sorted(self._growing.items())
+        return " ".join(f"{name} {array.digest.hexdigest()}" for name, array in arrays) + f" {self.shape}"
+
     def block(self, first: int, last: int) -> Features:
         """The rows from `first` to before `last`, in memory."""
         if "vectors" in self._arrays:

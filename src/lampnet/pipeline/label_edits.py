@@ -45,7 +45,7 @@ Sources = Sequence[tuple[int, ...]]
 
 
 def rename_label(model: FittedModel, old: str, new: str) -> FittedModel:
-    """The same model, one label called otherwise."""
+    """The same model with one label renamed."""
     at = label_number(model, old)
     _check_new_name(new, [name for name in model.label_names if name != old])
     names = tuple(new if number == at else name for number, name in enumerate(model.label_names))
@@ -123,7 +123,7 @@ def _read_linearly(stack: Stack, X: Features) -> Features:
 
 
 def _features_of_name(model: FittedModel, stack: Stack, name: str) -> np.ndarray | None:
-    """What sets the name apart from those of the other labels, (F,); None where rows are no texts."""
+    """What sets the name apart from those of the other labels, (F,); None where rows are not texts."""
     if model.encoder.kind != "text":
         return None
     texts = [words_of(label) for label in (name, *model.label_names)]

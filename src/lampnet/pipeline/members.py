@@ -101,7 +101,7 @@ class _Members:
         self.lock = threading.Lock()
 
     def side_by_side(self, numbers: list[int], workers: int, seconds: float) -> list[Member]:
-        """Train these members, `workers` at a time, each for so many seconds at most."""
+        """Train these members, `workers` at a time, each for at most this many seconds."""
         if workers == 1:
             made = []
             with threads(self.threads):

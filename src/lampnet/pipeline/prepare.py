@@ -3,7 +3,8 @@
 The encoder is fitted on a sample of the training rows, the base learners on all of them: in memory where there are few,
 else streamed from features on disk (`base_learners/streamed_stack.py`). Training rows get out-of-fold base logits:
 nowhere does a row's own label reach them. Where rows are serially correlated, the last are for validation, and folds
-are blocks of consecutive rows.
+are blocks of consecutive rows. A base learner that was fitted is kept beside the rows until the folder is whole:
+preparing the same rows again after an interruption does not fit it again.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from lampnet.data.splits import VALIDATION_FRACTION, fold_numbers, hashed_folds,
 from lampnet.encoders import make_encoder
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.errors import ConfigError, DataError
-from lampnet.pipeline.control import Log, no_log
+from lampnet.pipeline.base_learner_files import FILES, BaseLearnerFiles, identity_of, remove_base_learner_files
+from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log
 from lampnet.pipeline.feature_spool import FeatureSpool
 from lampnet.pipeline.mapped_rows import (
     LEARNED,
@@ -40,10 +42,12 @@ from lampnet.pipeline.mapped_rows import (
     describe_prepared,
     write_manifest,
 )
+from lampnet.pipeline.plan import LEARNERS_ALONE_SHARE, LEARNERS_SHARE
 from lampnet.readers.any_format import left_out
 from lampnet.readers.files import ARROW_SUFFIXES, plain_suffix
 from lampnet.readers.sources import Source, as_splits, plain_columns
 from lampnet.runtime.atomic_files import is_temporary
+from lampnet.runtime.budget import Budget
 from lampnet.runtime.folder_lock import LOCK, claimed
 
 if TYPE_CHECKING:
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
 MAX_VALIDATION_ROWS, MAX_VALIDATION_ENTRIES = 20_000, 10_000_000
 #: rows that the encoder is fitted on (vocabulary, means, document frequencies)
 ENCODER_ROWS = 200_000
-#: up to so many rows the base learners are fitted in memory; more are streamed
+#: up to this many rows, the base learners are fitted in memory; more are streamed
 ROWS_IN_MEMORY = 50_000
 #: base logits that would take more bytes on disk than this are left out
 MAX_BASE_LOGIT_BYTES = 16 << 30
@@ -100,8 +104,10 @@ def is_large_table(source: Source) -> bool:
     return path.stat().st_size >= LARGE_BYTES
 
 
-def prepare_source(source: Source, folder: Path, config: Config, log: Log, overwrite: bool = False) -> None:
-    """Encode a data set's training and validation rows into a folder for `lampnet train`."""
+def prepare_source(
+    source: Source, folder: Path, config: Config, log: Log, overwrite: bool = False, run: FitRun = IN_MEMORY
+) -> None:
+    """Encode a data set's training and validation rows into a folder for `lampnet train`; `run` as for `prepare`."""
     check_prepared_target(folder, overwrite)  # before anything is read
     chunks = None if source.named else _table(source)
     if chunks is not None:
@@ -109,12 +115,12 @@ def prepare_source(source: Source, folder: Path, config: Config, log: Log, overw
         if chunks.skipped:
             log(left_out(Path(source.data).name, chunks.skipped, chunks.rows + chunks.skipped))
         columns = plain_columns(chunks.roles.as_given())
-        prepare(chunks, folder, config, log=log, columns=columns, overwrite=overwrite)
+        prepare(chunks, folder, config, log=log, columns=columns, overwrite=overwrite, run=run)
         return
     opened, columns = source.open_and_columns(config.training.seed, log)
     splits = as_splits(opened)
     valid: Chunks | None = None if splits.valid is None else WholeInChunks(splits.valid)
-    prepare(WholeInChunks(splits.train), folder, config, valid, log, columns, overwrite)
+    prepare(WholeInChunks(splits.train), folder, config, valid, log, columns, overwrite, run)
 
 
 def _table(source: Source) -> TableChunks | None:
@@ -138,27 +144,33 @@ def prepare(
     log: Log = no_log,
     columns: Mapping[str, Any] | None = None,
     overwrite: bool = False,
+    run: FitRun = IN_MEMORY,
 ) -> None:
     """Write a prepared folder for `lampnet train`; validation rows are sampled from `train` where none came.
 
     Of serially correlated rows the last are taken. `columns` says what a table's columns were taken for. Prepared
-    data that is there already is only replaced with `overwrite`.
+    data that is there already is only replaced with `overwrite`. Of `run`, what is called with the progress counts, and
+    when the time budget began. Once base learners are fitted, a signal raises `Stopped`.
     """
     check_prepared_target(folder, overwrite)
     with claimed(folder):
         check_prepared_target(folder, overwrite)
-        _prepare(train, folder, config, valid, log, dict(columns or {}))
+        budget = Budget(config.training.time_budget, run.began)
+        with Control(FitRun(log=log, phase=run.phase), budget) as control:
+            _prepare(train, folder, config, valid, control, dict(columns or {}))
 
 
 def _prepare(
-    train: Chunks, folder: Path, config: Config, valid: Chunks | None, log: Log, columns: dict[str, Any]
+    train: Chunks, folder: Path, config: Config, valid: Chunks | None, control: Control, columns: dict[str, Any]
 ) -> None:
+    log = control.log
     sampled = _sample(train, valid is None, config.training.seed)
     n = train.rows
     if sampled.blocked:
         log("rows that follow each other are alike: folds are blocks of consecutive rows")
     log(f"fitting the encoder on {len(sampled.encoder_rows):,} of {n - int(sampled.is_valid.sum()):,} training rows")
-    learned = Dataset.joined(list(_rows_of(train, sampled.encoder_rows)))
+    reading = control.part("fitting the encoder", 0.0, 0.7)
+    learned = Dataset.joined(list(_rows_of(train, sampled.encoder_rows, reading)))
     if learned.labels is None:
         raise DataError(f"{learned.name}: the training rows carry no labels; give rows with labels")
     if config.input.pools:
@@ -173,14 +185,15 @@ def _prepare(
     _remove_prepared(folder)
     writer = _Writer(folder, encoder, config)
     try:
-        first = 0
+        first, encoding = 0, control.part("encoding")
         for chunk in train:
+            encoding(first / n)
             numbers = np.arange(first, first + len(chunk))
             first += len(chunk)
             writer.append(chunk, numbers, sampled.is_valid[numbers])
         for chunk in valid if valid is not None else ():
             writer.append(chunk, np.full(len(chunk), -1), np.ones(len(chunk), dtype=bool))
-        stack = writer.fit_base_learners(sampled.blocked, log)
+        stack = writer.fit_base_learners(sampled.blocked, control)
         manifest = Manifest(
             name=chunk.name,
             config=config,
@@ -191,6 +204,7 @@ def _prepare(
             columns=columns,
         )
         write_manifest(folder, manifest)
+        remove_base_learner_files(folder)
     except OSError as fault:
         raise DataError(
             f"{folder} could not be written to the end ({fault.strerror or fault}); make room and prepare again"
@@ -227,7 +241,7 @@ def check_prepared_target(folder: Path, overwrite: bool) -> None:
     """Refuse to write over prepared data without being asked to, and over anything else."""
     if not folder.exists():
         return
-    known = {MANIFEST, LEARNED, LOCK, SPOOL, *PARTS}
+    known = {MANIFEST, LEARNED, LOCK, SPOOL, *PARTS, *FILES}
     try:
         there = {path.name for path in folder.iterdir()}
     except OSError as fault:
@@ -297,9 +311,10 @@ class _Writer:
                 self.stood.append(numbers if chunk.numbers is None else np.array(chunk.numbers)[rows])
                 self.labels.append(sparse.csr_matrix(labels, dtype=np.float32))
 
-    def fit_base_learners(self, blocked: bool, log: Log) -> Stack | None:
+    def fit_base_learners(self, blocked: bool, control: Control) -> Stack | None:
         """Fit them on all training rows and write the base logits; None without base learners."""
-        names = self.config.model.base_learners
+        control.collect_signals()
+        log, names = control.log, self.config.model.base_learners
         if not names:
             return None
         for spool in self.features.values():
@@ -308,9 +323,18 @@ class _Writer:
         n, seed = features.shape[0], self.config.training.seed
         log(f"fitting base learners ({', '.join(names)}) on {n:,} rows")
         stack = Stack(names)
+
+        def report(share: float, doing: str) -> None:
+            control.phase(share, f"base learners: {doing}")
+            control.check_signals()
+
+        share = LEARNERS_SHARE if self.config.model.network else LEARNERS_ALONE_SHARE
+        context = FitContext(progress=report, budget_seconds=control.budget.share(share), log=log)
+        fitted_on = [features.digest(), seed, names, blocked, n <= ROWS_IN_MEMORY]
+        files = BaseLearnerFiles(self.folder, identity_of(labels, np.concatenate(self.numbers), *fitted_on))
         out_of_fold: Callable[[np.ndarray, Features], np.ndarray]
         if n <= ROWS_IN_MEMORY:
-            out_of_fold = _fit_in_memory(stack, features.block(0, n), labels.toarray(), seed, blocked)
+            out_of_fold = _fit_in_memory(stack, features.block(0, n), labels.toarray(), seed, blocked, context, files)
         else:
             fold_n = (
                 fold_numbers(n, STREAMED_FOLDS, seed, serially_correlated=True)
@@ -319,15 +343,19 @@ class _Writer:
             )
             log(f"the rows are streamed; their out-of-fold logits come from {STREAMED_FOLDS} folds")
             rows = RowStream(features, labels, fold_n, blocked)
-            out_of_fold = fit_streamed_stack(stack, rows, seed, FitContext(log=log)).logits
+            fitted = files.restored_streamed(names, rows)
+            _log_kept(fitted, log)
+            out_of_fold = fit_streamed_stack(stack, rows, seed, context, files.save_streamed, fitted).logits
         stack.number_rows(numbered(np.concatenate(self.stood)))
         if _keeps_logits(self.config, n):
             log(f"out-of-fold base logits of {n:,} rows")
-            self._write_logits("train", out_of_fold)
-        self._write_logits("valid", lambda numbers, X: stack.logits(X))
+            self._write_logits("train", out_of_fold, control)
+        self._write_logits("valid", lambda numbers, X: stack.logits(X), control)
         return stack
 
-    def _write_logits(self, name: str, logits_of: Callable[[np.ndarray, Features], np.ndarray]) -> None:
+    def _write_logits(
+        self, name: str, logits_of: Callable[[np.ndarray, Features], np.ndarray], control: Control
+    ) -> None:
         """In the order in which the rows were appended: after each chunk, its rows in their other view."""
         spool, first = self.features[name], 0
         own, other = self.parts[name], self.parts.get("valid_other") if name == "valid" else None
@@ -336,6 +364,8 @@ class _Writer:
             blocks = []
             for begin in range(first, first + size, LOGIT_ROWS):
                 end = min(begin + LOGIT_ROWS, first + size)
+                control.phase(begin / spool.shape[0], f"base logits of {spool.shape[0]:,} rows")
+                control.check_signals()
                 logits = logits_of(np.arange(begin, end), spool.block(begin, end))
                 own.append_base_logits(logits)
                 if other is not None:
@@ -357,20 +387,34 @@ class _Writer:
         shutil.rmtree(self.folder / SPOOL, ignore_errors=True)
 
 
+def _log_kept(fitted: Mapping[str, Any], log: Log) -> None:
+    if fitted:
+        log(f"fitted before the interruption: {', '.join(fitted)}")
+
+
 def _fit_in_memory(
-    stack: Stack, X: Features, Y_nL: np.ndarray, seed: int, blocked: bool
+    stack: Stack,
+    X: Features,
+    Y_nL: np.ndarray,
+    seed: int,
+    blocked: bool,
+    context: FitContext,
+    files: BaseLearnerFiles,
 ) -> Callable[[np.ndarray, Features], np.ndarray]:
     """Fit a stack on rows in memory; what gives these rows their out-of-fold logits."""
     fold_n = fold_numbers(len(Y_nL), FOLDS, seed, serially_correlated=True) if blocked else None
-    logits = stack.fit(X, Y_nL, seed, fold_n)
+    fitted = files.restored(stack.names, X, Y_nL)
+    _log_kept(fitted, context.log)
+    logits = stack.fit(X, Y_nL, seed, fold_n, context, files.save, fitted)
     stack.choose_and_fit_weights(logits, Y_nL, fold_numbers(len(Y_nL), FOLDS, seed, blocked))
     return lambda numbers, X: logits[numbers]
 
 
-def _rows_of(chunks: Chunks, rows: np.ndarray) -> Iterator[Dataset]:
+def _rows_of(chunks: Chunks, rows: np.ndarray, report: Callable[[float], None]) -> Iterator[Dataset]:
     """The rows with these (sorted) numbers, chunk by chunk."""
     first = 0
     for chunk in chunks:
+        report(first / chunks.rows)
         begin, end = np.searchsorted(rows, [first, first + len(chunk)])
         if end > begin:
             yield chunk.take(rows[begin:end] - first)

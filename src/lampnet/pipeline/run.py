@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -52,6 +53,8 @@ from lampnet.training.checkpoint import latest_checkpoint, remove_checkpoints
 from lampnet.training.progress import Callback, Stopped
 
 RUN = "run.json"
+#: the rows of a large table, beside the checkpoints
+PREPARED = "prepared"
 MAX_RUN = 1_000_000
 #: what `Run` may name beside the label graph: files and folders
 _NAMED = ("label_weight", "label_hierarchy", "label_descriptions", "start")
@@ -158,12 +161,13 @@ def train_into(
 
     overwrite  replace the model that the folder holds, once there is a new one, and drop a training that has not ended
     """
-    leads = distributed.team().leads
+    leads, began = distributed.team().leads, time.monotonic()
     if leads:
         check_target(folder)  # before a lock is put there
     is_new = not folder.exists()
     with claimed(folder if leads else None):
-        return _train_into(asked, folder, is_new, resume, overwrite, FitRun(callback=callback, log=log, phase=phase))
+        run = FitRun(callback=callback, log=log, phase=phase, began=began)
+        return _train_into(asked, folder, is_new, resume, overwrite, run)
 
 
 def _train_into(
@@ -182,7 +186,12 @@ def _train_into(
     # The data first: a mistake there must leave no folder behind.
     start = None
     if run.start is None:
-        data, columns = _data(run, folder if is_new else None, kept, resumes, log)
+        try:
+            data, columns = _data(run, folder if is_new else None, kept, resumes, fit_run)
+        except Stopped:
+            if has_base_learner_files(kept / PREPARED) and not resumes:
+                _begin(run, folder, kept)
+            raise
     else:
         data, columns, start = new_rows(run.source, load_model(run.start), run.config, log)
     names = data.label_names if isinstance(data, MappedRows) else data.train.label_names
@@ -244,7 +253,7 @@ def _matched(model: FittedModel, data: Dataset) -> Dataset:
 
 
 def _data(
-    run: Run, new_folder: Path | None, kept: Path, resumes: bool, log: Log
+    run: Run, new_folder: Path | None, kept: Path, resumes: bool, fit_run: FitRun
 ) -> tuple[Splits | MappedRows, dict[str, Any]]:
     """The rows, and what a table's columns were taken for.
 
@@ -257,14 +266,15 @@ def _data(
         mapped = open_prepared(run.source.data, pretrained=run.config.input.pretrained)
         return mapped, mapped.columns
     if not is_large_table(run.source):
-        opened, columns = run.source.open_and_columns(run.config.training.seed, log)
+        opened, columns = run.source.open_and_columns(run.config.training.seed, fit_run.log)
         return arranged(opened, run.source), columns
-    rows = kept / "prepared"
+    rows = kept / PREPARED
     if distributed.team().leads and not (resumes and is_prepared(rows)):
         try:
-            prepare_source(run.source, rows, run.config, log, overwrite=True)
+            prepare_source(run.source, rows, run.config, fit_run.log, overwrite=True, run=fit_run)
         except BaseException:
-            shutil.rmtree(new_folder or rows, ignore_errors=True)
+            if not has_base_learner_files(rows):
+                shutil.rmtree(new_folder or rows, ignore_errors=True)
             raise
     distributed.wait_for_all()
     mapped = open_prepared(rows, pretrained=run.config.input.pretrained)
@@ -321,7 +331,7 @@ def _standing(kept: Path) -> str | None:
             return f"network {network} of {networks}, {progress.get('epoch')} of {epochs} epochs done"
     if any(kept.glob("checkpoint-*")):
         return "its checkpoints are damaged"
-    return "at its base learners" if has_base_learner_files(kept) else None
+    return "at its base learners" if any(map(has_base_learner_files, (kept, kept / PREPARED))) else None
 
 
 def _shown(name: Any) -> str:

@@ -45,7 +45,7 @@ _forked = False
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Torch computes on so many threads inside the block, 0 for as many as it has; afterwards on as many as before.
+    """Torch computes on this many threads inside the block, 0 for as many as it has; afterwards on as many as before.
 
     Torch keeps the number per thread, and gives a new thread the number that was set last by any of them. So blocks
     of several threads that overlap all go back to what the first of them found. A forked child stays at one thread.

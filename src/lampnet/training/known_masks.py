@@ -11,7 +11,7 @@ import numpy as np
 
 from lampnet.data.known_labels import FALSE, TRUE, UNKNOWN, States, nothing_known, states_of_truth
 
-#: labels are refused among this many of the most promising ones of a row, and at most so many of them
+#: labels are refused among this many of the most promising ones of a row, and at most this many are refused
 PROMISING, MOST_REFUSED = 32, 8
 LARGEST_SHARE = 0.75
 

@@ -66,7 +66,7 @@ class Adam:
 
 
 def warm_up(step: int, steps: int, warmup_steps: int) -> float:
-    """The share of the learning rate at a step of so many: it rises over `warmup_steps`, at most a quarter of all.
+    """The share of the learning rate at one of `steps` steps: it rises over `warmup_steps`, at most a quarter of all.
 
     >>> warm_up(0, 10_000, 200), warm_up(0, 40, 200), warm_up(9, 40, 200)
     (0.005, 0.1, 1.0)

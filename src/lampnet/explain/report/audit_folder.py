@@ -25,9 +25,9 @@ from lampnet.runtime.atomic_files import replace_files
 from lampnet.runtime.folder_lock import claimed
 
 PAGE, TABLE, DATA = "audit.html", "findings.csv", "findings.json"
-#: Of a long text, the page shows so many characters; of a wide row, so many values.
+#: At most this many characters of a long text, and this many values of a wide row, are shown on the page.
 LONGEST_TEXT, MOST_VALUES = 2000, 40
-#: Pictures are left out of the page once they take so many bytes together.
+#: Pictures are left out of the page once they take this many bytes together.
 PICTURE_BYTES = 8_000_000
 ABOUT = (
     "Each probability is that of the label given the row's input and its other labels, by what was learned without "

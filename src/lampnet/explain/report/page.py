@@ -26,7 +26,7 @@ NODE_LIMITS = (128, 96, 64, 48, 32, 24, 16, 8)
 #: Text beyond this many characters is shown around the attended words only.
 WHOLE_TEXT = 12_000
 _CONTEXT = 120
-#: terms listed of each source, at most; fewer where so many sums would take more bytes than these
+#: terms listed of each source, at most; fewer where the sums would take more bytes than this
 MOST_TERMS, TERM_BYTES = 8, 1_600_000
 #: what one term takes, with a name that is not long
 _BYTES_OF_TERM = 110
@@ -126,7 +126,7 @@ def _lies_in(term: Term, node: Node) -> bool:
 
 
 def _sum_data(one: LogitSum, most: int) -> dict[str, Any]:
-    """A label's sum with so many terms of each source."""
+    """A label's sum with at most this many terms of each source."""
 
     def term(term: Term) -> dict[str, Any]:
         labels = [name[:60] for name in term.labels[:5]]
