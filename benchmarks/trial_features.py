@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from unittest import mock
 
 import numpy as np
 import torch
@@ -13,9 +14,13 @@ from scipy.special import logit
 from torch.nn import functional
 
 from lampnet.base_learners.protocol import Features
+from lampnet.config import Config
 from lampnet.data.label_priors import label_priors
 from lampnet.data.splits import parts_of
-from lampnet.encoders.wordset import unit_rows
+from lampnet.encoders import make_encoder, pooled
+from lampnet.encoders.molecule_features import atom_features
+from lampnet.encoders.pooled import PooledEncoder
+from lampnet.encoders.unit_rows import unit_rows
 
 FINGERPRINT_BITS = 2048
 RIDGES = (0.3, 1.0, 3.0, 10.0)
@@ -62,6 +67,60 @@ def more_fingerprints(smiles: Sequence[str]) -> np.ndarray:
     logs = [np.log1p(counts.astype(np.float32)) for counts in counted]
     lengths = [np.maximum(np.linalg.norm(log, axis=1, keepdims=True), 1e-9) for log in logs]
     return np.hstack([log / length for log, length in zip(logs, lengths, strict=True)])
+
+
+def path_fingerprints(smiles: Sequence[str]) -> np.ndarray:
+    """Unit rows (n, 2,048) of log counts of paths of up to five bonds."""
+    make = rdFingerprintGenerator.GetRDKitFPGenerator(fpSize=FINGERPRINT_BITS, maxPath=5)
+    counts = np.stack([make.GetCountFingerprintAsNumPy(Chem.MolFromSmiles(one)) for one in smiles])
+    logs = np.log1p(counts.astype(np.float32))
+    return logs / np.maximum(np.linalg.norm(logs, axis=1, keepdims=True), 1e-9)
+
+
+def walked_atoms(smiles: Sequence[str], steps: int = 3) -> np.ndarray:
+    """Unit rows (n, F): descriptors of atoms, carried along directed bonds for 0 to `steps` bonds and summed.
+
+    As in messages along directed bonds, no walk turns back on the bond that it came by. Nothing is trained.
+    """
+    sums = []
+    for one in smiles:
+        molecule = Chem.MolFromSmiles(one)
+        atoms = atom_features(molecule).astype(np.float64)
+        bonds = Chem.GetAdjacencyMatrix(molecule).astype(np.float64)
+        degree = np.diag(bonds.sum(axis=0))
+        before, walks = np.eye(len(bonds)), bonds
+        own = [atoms.sum(axis=0)]
+        for step in range(1, steps + 1):
+            own.append((walks @ atoms).sum(axis=0))
+            back = degree if step == 1 else degree - np.eye(len(bonds))
+            before, walks = walks, walks @ bonds - before @ back
+        sums.append(np.log1p(np.concatenate(own)))
+    logs = np.stack(sums).astype(np.float32)
+    return logs / np.maximum(np.linalg.norm(logs, axis=1, keepdims=True), 1e-9)
+
+
+def pooled_states(texts: Sequence[str], tokens: int) -> np.ndarray:
+    """What a pretrained encoder says of texts, float32 (n, H), from so many of their first tokens."""
+    read = Config.preset("fast").updated({"input.pretrained": "auto", "input.pretrained_use": "pooled"}).input
+    encoder = make_encoder("text", read).fit(list(texts))
+    assert isinstance(encoder, PooledEncoder)
+    known = _POOLED.setdefault(pooled.POOLED_TOKENS, {})
+    known |= _by_text(encoder, [text for text in texts if text not in known])
+    if tokens == pooled.POOLED_TOKENS:
+        return np.stack([known[text] for text in texts])
+    lengths = [len(one.ids) for one in encoder._open()(list(texts)).encodings]
+    long = [text for text, length in zip(texts, lengths, strict=True) if length > pooled.POOLED_TOKENS]
+    print(f"{len(long):,} of {len(texts):,} texts have more than {pooled.POOLED_TOKENS} tokens", flush=True)
+    with mock.patch.object(pooled, "POOLED_TOKENS", tokens):
+        longer = known | _by_text(encoder, long)
+    return np.stack([longer[text] for text in texts])
+
+
+_POOLED: dict[int, dict[str, np.ndarray]] = {}
+
+
+def _by_text(encoder: PooledEncoder, texts: list[str]) -> dict[str, np.ndarray]:
+    return dict(zip(texts, encoder.pooled(texts), strict=True))
 
 
 def ridge(X: Features, Y_nL: np.ndarray, fold_n: np.ndarray, rank: int | None = None) -> np.ndarray:
@@ -134,3 +193,62 @@ class _trained:
 
 def _dense(X: Features) -> torch.Tensor:
     return torch.as_tensor(np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float32))
+
+
+#: at most this many rounds of boosting, and how many without a lower loss on held-out rows end it
+BOOSTING_ROUNDS, BOOSTING_PATIENCE = 300, 40
+#: logits (n, L) of new rows
+Predict = Callable[[np.ndarray], np.ndarray]
+#: fits on X and Y; with held-out rows until their loss no longer falls, else so many rounds; returns the rounds too
+FitBoosted = Callable[[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None, int | None], tuple[Predict, int]]
+
+
+def boosters(seed: int) -> dict[str, FitBoosted]:
+    """Boosted trees of other libraries, one thread each; as they come but for the learning rate .1 and the rounds."""
+
+    def lightgbm(
+        X: np.ndarray, Y: np.ndarray, valid: tuple[np.ndarray, np.ndarray] | None, rounds: int | None
+    ) -> tuple[Predict, int]:
+        from lightgbm import LGBMClassifier, early_stopping
+
+        models = []
+        for label in range(Y.shape[1]):
+            model = LGBMClassifier(
+                n_estimators=rounds or BOOSTING_ROUNDS, learning_rate=0.1, n_jobs=1, random_state=seed, verbose=-1
+            )
+            held_out = None if valid is None else [(valid[0], valid[1][:, label])]
+            stop = [] if valid is None else [early_stopping(BOOSTING_PATIENCE, verbose=False)]
+            models.append(model.fit(X, Y[:, label], eval_set=held_out, callbacks=stop))
+        counts = [model.best_iteration_ or model.n_estimators for model in models]
+        return lambda new: np.stack([m.predict(new, raw_score=True) for m in models], axis=1), int(np.median(counts))
+
+    def xgboost(
+        X: np.ndarray, Y: np.ndarray, valid: tuple[np.ndarray, np.ndarray] | None, rounds: int | None
+    ) -> tuple[Predict, int]:
+        from xgboost import XGBClassifier
+
+        stopping = {} if valid is None else {"early_stopping_rounds": BOOSTING_PATIENCE}
+        model = XGBClassifier(
+            n_estimators=rounds or BOOSTING_ROUNDS, learning_rate=0.1, tree_method="hist", n_jobs=1, random_state=seed,
+            multi_strategy="multi_output_tree", objective="binary:logistic", **stopping,
+        )  # fmt: skip
+        model.fit(X, Y, eval_set=None if valid is None else [valid], verbose=False)
+        count = rounds or model.best_iteration + 1
+        return lambda new: np.asarray(model.predict(new, output_margin=True)), int(count)
+
+    def catboost(
+        X: np.ndarray, Y: np.ndarray, valid: tuple[np.ndarray, np.ndarray] | None, rounds: int | None
+    ) -> tuple[Predict, int]:
+        from catboost import CatBoostClassifier
+
+        model = CatBoostClassifier(
+            loss_function="MultiLogloss", iterations=rounds or BOOSTING_ROUNDS, learning_rate=0.1, random_seed=seed,
+            early_stopping_rounds=None if valid is None else BOOSTING_PATIENCE, thread_count=1,
+            allow_writing_files=False, verbose=False,
+        )  # fmt: skip
+        held_out = None if valid is None else (valid[0], valid[1].astype(np.int64))
+        model.fit(X, Y.astype(np.int64), eval_set=held_out)
+        count = rounds or model.get_best_iteration() + 1
+        return lambda new: np.asarray(model.predict(new, prediction_type="RawFormulaVal")), int(count)
+
+    return {"LightGBM": lightgbm, "XGBoost": xgboost, "CatBoost": catboost}

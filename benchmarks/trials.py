@@ -1,6 +1,6 @@
 """What was tried to raise the scores, on labelled rows alone: test rows are never opened here.
 
-    python benchmarks/trials.py --data-root DIR [DATASET ...]
+    python benchmarks/trials.py --data-root DIR [DATASET ...] [--only TRIAL ...]
 
 Every trial predicts all labelled rows out-of-fold. Decision rules are chosen on one half of the rows and scored on the
 other, both ways, and the two scores are averaged, so a rule that overfits its own rows gains nothing. Writes
@@ -145,6 +145,23 @@ def with_fingerprints(rows: Rows) -> np.ndarray:
     return with_columns(rows, trial_features.more_fingerprints(list(rows.train.rows)) / 2)
 
 
+def with_molecule_features(features: Callable[[Sequence[str]], np.ndarray]) -> Callable[[Rows], np.ndarray]:
+    """Molecules also by other features, as heavy as the encoder's own."""
+    return lambda rows: with_columns(rows, features(list(rows.train.rows)))
+
+
+def with_encoder(tokens: int) -> Callable[[Rows], np.ndarray]:
+    """Texts also by a pretrained encoder that reads so many of their first tokens."""
+
+    def logits(rows: Rows) -> np.ndarray:
+        X = trial_features.pooled_states(list(rows.train.rows), tokens)
+        names = ("pretrained_linear", "pretrained_knn")
+        own = [LEARNERS[name]().fit(X, rows.Y, 0, rows.fold_n) for name in names]
+        return stacked([*own, *(rows.base_logits(name) for name in ("linear", "knn"))], rows.Y)
+
+    return logits
+
+
 def with_kmers(patterns: Sequence[Sequence[int]]) -> Callable[[Rows], np.ndarray]:
     """DNA also by other k-mers, together as heavy as the encoder's own."""
 
@@ -206,6 +223,10 @@ BOOSTED: dict[str, Callable[[Rows], np.ndarray]] = {
     "boosted trees alone": together("boosted"),
     "linear, kNN, forest and boosted trees": together("linear", "knn", "forest", "boosted"),
 }
+MOLECULES: dict[str, Callable[[Rows], np.ndarray]] = {
+    "linear and kNN, with path fingerprints": with_molecule_features(trial_features.path_fingerprints),
+    "linear and kNN, with atoms summed along directed bonds": with_molecule_features(trial_features.walked_atoms),
+}
 TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     "reuters21578": ALONE
     | {
@@ -214,6 +235,8 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
         "an opening of 64 words": changed_features(text_weights, OPENING_WORDS=64),
         "word pairs instead of the opening": changed_features(text_weights, SHORT_TEXT=10**9),
         "twice as many neighbours": changed_learner("knn", knn, NEIGHBOURS=120),
+        "linear and kNN, with an encoder that reads 256 tokens": with_encoder(256),
+        "linear and kNN, with an encoder that reads 512 tokens": with_encoder(512),
     },
     "delicious": ALONE
     | FOREST
@@ -231,7 +254,8 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     | {
         "a forest with larger leaves": changed_learner("forest", forest, MIN_ROWS_PER_LEAF=8),
         "linear and kNN, with four more fingerprints": with_fingerprints,
-    },
+    }
+    | MOLECULES,
     "bibtex": ALONE | FOREST | WORDS | KERNEL,
     "mediamill": ALONE | FOREST | BOOSTED | KERNEL,
     "scene": ALONE
@@ -245,7 +269,7 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
     },
     "emotions": ALONE | FOREST | BOOSTED | KERNEL,
     "corel5k": ALONE | FOREST | BOOSTED | WORDS | KERNEL,
-    "tox21": ALONE | FOREST | KERNEL,
+    "tox21": ALONE | FOREST | BOOSTED | KERNEL | MOLECULES,
     "goemotions": ALONE | {"linear, kNN and a hidden layer": with_hidden_layer("linear", "knn")},
     "yeast_chipexo": ALONE
     | {
@@ -257,9 +281,9 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
 }
 
 
-def scores_of(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
+def scores_of(Y: np.ndarray, proba: np.ndarray, seed: int = 99) -> dict[str, float]:
     """Scores under decision rules chosen on the other half of the rows."""
-    half = fold_numbers(len(Y), 2, 99, serially_correlated=serially_correlated_rows(Y))
+    half = fold_numbers(len(Y), 2, seed, serially_correlated=serially_correlated_rows(Y))
     both = []
     for side in (0, 1):
         rules = choose_decisions(Y[half == side], proba[half == side]).best
@@ -267,11 +291,11 @@ def scores_of(Y: np.ndarray, proba: np.ndarray) -> dict[str, float]:
     return {metric: round(float(value), 6) for metric, value in zip(SCORES, np.mean(both, axis=0), strict=True)}
 
 
-def run(name: str) -> None:
+def run(name: str, only: Sequence[str] = ()) -> None:
     path = FOLDER / f"{name}.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"dataset": name, "trials": {}}
     trials = TRIALS[name] | {AT_LEAST_ONE: together("linear", "knn")}
-    missing = [trial for trial in trials if trial not in found["trials"]]
+    missing = [trial for trial in only or trials if trial in trials and trial not in found["trials"]]
     if not missing:
         return
     rows = Rows(name)
@@ -290,11 +314,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", nargs="*", help=f"any of {', '.join(TRIALS)}")
     parser.add_argument("--data-root")
+    parser.add_argument("--only", action="append", default=[], help="a trial by its name; may be given several times")
     given = parser.parse_args()
     if given.data_root:
         os.environ["LAMPNET_DATA"] = given.data_root
     for name in given.dataset or TRIALS:
-        run(name)
+        run(name, given.only)
 
 
 if __name__ == "__main__":

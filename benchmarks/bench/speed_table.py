@@ -202,7 +202,7 @@ def _trained_decoder(embedding: Any, config: Config, seed: int, taught: Rows, ch
         if off >= -OFF:
             return decoder
     raise ConfigError(
-        f"after {epochs} epochs Seq2Seq names {abs(off):.0%} too few or too many labels; its time would mean nothing"
+        f"after {epochs} epochs Seq2Seq names {abs(off):.0%} too few or too many labels, on which its time depends"
     )
 
 

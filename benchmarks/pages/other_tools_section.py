@@ -11,12 +11,35 @@ from lampnet.experiments.result_files import Result, read_results
 from pages.summary import Summary, table
 
 FOLDER = "other_tools"
+#: The tools that `benchmarks/other_tools.py` runs, by the name of their package.
+NAMES = {
+    "libmultilabel": "LibMultiLabel",
+    "napkinxc": "napkinXC",
+    "omikuji": "Omikuji",
+    "xgboost": "XGBoost",
+    "catboost": "CatBoost",
+}
+#: Why one tool is nowhere.
+PECOS = "PECOS is absent: its version 1.2.8 does not run with SciPy 1.17."
 _METRICS = ("example_f1", "micro_f1", "macro_f1")
 
 
 def read_other_tools(folder: Path) -> list[Result]:
     """What `benchmarks/other_tools.py` wrote."""
     return read_results(folder / FOLDER)
+
+
+def tools_by_dataset(tools: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Which tools have finished on which data sets.
+
+    >>> tools_by_dataset([{"dataset": "emotions", "system": "xgboost", "finished": True}])
+    {'emotions': ['XGBoost']}
+    """
+    found: dict[str, list[str]] = {}
+    for tool in tools:
+        if tool["finished"]:
+            found.setdefault(tool["dataset"], []).append(NAMES.get(tool["system"], tool["system"]))
+    return found
 
 
 def other_tools_section(summary: Summary, tools: Sequence[Mapping[str, Any]], titles: Mapping[str, str]) -> str:
@@ -42,7 +65,7 @@ def other_tools_section(summary: Summary, tools: Sequence[Mapping[str, Any]], ti
         "## Compared with other tools",
         "The same rows and features as above; regularisation or the number of rounds is tuned on the validation rows "
         "(`benchmarks/other_tools.py`). For a tool with probabilities, decision rules are chosen on held-out rows as "
-        "for every baseline; LibMultiLabel chooses its label sets itself. Minutes include tuning.",
+        f"for every baseline; LibMultiLabel chooses its label sets itself. Minutes include tuning. {PECOS}",
         table(["data", "tool", *(SCORES[metric] for metric in _METRICS), "minutes"], rows),
     ]
     return "\n\n".join(parts)

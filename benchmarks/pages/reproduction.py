@@ -12,7 +12,7 @@ import numpy as np
 
 from lampnet.baselines import REGISTRY
 from lampnet.experiments.compare import SCORES, score_of
-from lampnet.experiments.paper_networks import FOLDER, chosen_results
+from lampnet.experiments.paper_networks import COMPLETE_PRIOR, FOLDER, chosen_results, is_done, own_form
 from lampnet.experiments.paper_networks import networks as all_networks
 from lampnet.experiments.reproduce import SEEDS
 from lampnet.experiments.result_files import Result, read_results
@@ -26,10 +26,11 @@ from lampnet.experiments.row_scores import (
 from lampnet.experiments.systems import FORMS, SYSTEMS
 from pages import paper_tables
 from pages.curves import CURVES, write_curves
+from pages.other_tools_section import PECOS, read_other_tools, tools_by_dataset
 from pages.results import PAPER_ORDER, dataset_title
 from pages.speed_section import operations_section, read_speed, speed_section
 from pages.summary import Cell, Summary, cell, table
-from pages.training_costs import Costs, epochs_table, in_hours, missing_table
+from pages.training_costs import Costs, duration, epochs_table, missing_table
 
 F1 = ("example_f1", "micro_f1", "macro_f1")
 #: The data sets of the paper that are to be had, and those that its networks are also trained on.
@@ -89,12 +90,14 @@ table and figure of "Neural Message Passing for Multi-Label Classification" (Lan
   `lampnet train` does without any setting; the same 27 thresholds;
 - for the methods that the paper compares with, lampnet's implementation of the same method, tuned on validation rows.
 
-± is the standard deviation over seeds; (a to b) is a 95% interval. Test labels were used once, for the scores.
+± is the standard deviation over seeds; (a to b) is a 95% interval. No run makes a choice by test
+labels. While the recipe of **lampnet** and its base learners was designed, some test scores were seen, though
+([which](results.md#notes-on-what-was-tried)).
 """
 
 
 class Networks:
-    """The results of the paper's networks: for each setting the weight lambda with the best validation score."""
+    """The results of the paper's networks with the chosen weight lambda; forms that are the same share their runs."""
 
     def __init__(self, results: Sequence[Result]) -> None:
         self.all = list(results)
@@ -105,10 +108,11 @@ class Networks:
             self.rows.setdefault(key, {})[result["seed"]] = result
 
     def widths(self, dataset: str, form: str, start: str = "random") -> list[int]:
-        return sorted(width for d, f, width, s in self.rows if (d, f, s) == (dataset, form, start))
+        wanted = dataset, own_form(dataset, form), start
+        return sorted(width for d, f, width, s in self.rows if (d, f, s) == wanted)
 
     def runs(self, dataset: str, form: str, width: int, start: str = "random") -> dict[int, Result]:
-        return self.rows.get((dataset, form, width, start), {})
+        return self.rows.get((dataset, own_form(dataset, form), width, start), {})
 
     def best_width(self, dataset: str, form: str) -> int | None:
         """By the mean validation score, random start."""
@@ -148,26 +152,29 @@ class Networks:
         over_seeds = seeds_difference(*values)
         return (over_seeds if over_seeds is not None else float((values[0] - values[1]).mean())), len(seeds)
 
-    def gains_by_unit(self, dataset: str, graph: str) -> np.ndarray | None:
-        """Example-F1 of a label graph minus that of the edgeless one: for each test row, or for each split of SIDER.
+    def gains_by_unit(self, dataset: str, graph: str, width: int) -> tuple[np.ndarray, float] | None:
+        """Example-F1 of a label graph minus that of the edgeless one, and the mean of the edgeless one.
 
-        The mean over Emb and FMP, the widths and the seeds that both graphs have; None where there are none.
+        For each test row, or for each split of SIDER: the mean over Emb and FMP and the seeds that both graphs have.
+        None where there are none.
         """
         gains: list[np.ndarray] = []
         by_split: dict[int, list[float]] = {}
+        edgeless: list[float] = []
         for features in ("emb", "fmp"):
-            for width in self.widths(dataset, f"{features}-{graph}"):
-                ours, theirs = (self.runs(dataset, f"{features}-{kind}", width) for kind in (graph, "el"))
-                for seed in ours.keys() & theirs.keys():
-                    pair = ours[seed], theirs[seed]
-                    change = pair[0]["paper"]["example_f1"] - pair[1]["paper"]["example_f1"]
-                    by_split.setdefault(seed, []).append(change)
-                    rows = [_by_row({seed: run}, [seed]) for run in pair]
-                    if rows[0] is not None and rows[1] is not None:
-                        gains.append(rows[0] - rows[1])
+            ours, theirs = (self.runs(dataset, f"{features}-{kind}", width) for kind in (graph, "el"))
+            for seed in ours.keys() & theirs.keys():
+                pair = ours[seed], theirs[seed]
+                edgeless.append(pair[1]["paper"]["example_f1"])
+                by_split.setdefault(seed, []).append(pair[0]["paper"]["example_f1"] - edgeless[-1])
+                rows = [_by_row({seed: run}, [seed]) for run in pair]
+                if rows[0] is not None and rows[1] is not None:
+                    gains.append(rows[0] - rows[1])
         if dataset == "sider":  # its seeds have other test rows
-            return np.array([np.mean(changes) for changes in by_split.values()]) if len(by_split) > 2 else None
-        return np.mean(gains, axis=0) if gains else None
+            units = np.array([np.mean(changes) for changes in by_split.values()]) if len(by_split) > 2 else None
+        else:
+            units = np.mean(gains, axis=0) if gains else None
+        return None if units is None else (units, statistics.fmean(edgeless))
 
 
 def _by_row(runs: Mapping[int, Result], seeds: Iterable[int]) -> np.ndarray | None:
@@ -187,11 +194,12 @@ def write_page(folder: Path, page: Path) -> None:
     drawn = write_curves(networks.all, page.parent)
     measured = {
         name: json.loads(file.read_text(encoding="utf-8"))
-        for name in ("given_graphs", "paper_epochs", "paper_operations")
+        for name in ("given_graphs", "paper_epochs", "paper_operations", "comparator_costs")
         if (file := page.parent / "measurements" / f"{name}.json").is_file()
     }
     summary = Summary(read_results(folder))
-    text = reproduction_page(networks, summary, counted, read_speed(folder), drawn, measured)
+    tools = read_other_tools(folder)
+    text = reproduction_page(networks, summary, counted, read_speed(folder), drawn, measured, tools)
     page.write_text(text, encoding="utf-8")
 
 
@@ -202,21 +210,24 @@ def reproduction_page(
     speed: Mapping[str, Any] | None = None,
     drawn: Sequence[str] = (),
     measured: Mapping[str, Any] | None = None,
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> str:
     """The page as Markdown.
 
     measured  the files in docs/measurements that it shows, by name
+    tools     results of other tools
     """
     measured = measured or {}
     costs = Costs(measured.get("paper_epochs", {}).get("seconds", {}), networks.all)
+    comparators: Mapping[str, Any] = measured.get("comparator_costs", {}).get("costs", {})
     found = finding(networks, summary)
     short = f"**{found}** How that was measured, and every pair of networks: [below](#do-label-messages-help)."
     parts = [
         _HEAD,
         short if found else "",
         answer(networks),
-        _score_section(networks, summary, costs),
-        _comparators(summary),
+        _score_section(networks, summary, costs, comparators),
+        _comparators(summary, comparators, tools),
         _claims(networks, summary),
         _runs(networks),
         missing_table(costs, networks.all),
@@ -235,20 +246,24 @@ def reproduction_page(
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
+#: The width that the finding is about, trained on every data set; the published networks have d = 512.
+WIDTH = 128
+
+
 def finding(networks: Networks, summary: Summary) -> str:
     """What the reproduction found, in one sentence for README and the top of the page; empty without any run."""
-    gains = {d: units for d in networks.datasets() if (units := networks.gains_by_unit(d, "fc")) is not None}
-    if not gains:
+    found = {d: one for d in networks.datasets() if (one := networks.gains_by_unit(d, "fc", WIDTH)) is not None}
+    if not found:
         return ""
-    pooled = pooled_difference(list(gains.values()))
-    alone = {d: pooled_difference([units]) for d, units in gains.items()}
-    verdict = ("raise" if pooled.mean > 0 else "lower") if pooled.is_clear else "do not clearly change"
-    clear = [f"{dataset_title(d)} {gain}" for d, gain in alone.items() if gain.is_clear]
-    level = [dataset_title(d) for d, gain in alone.items() if not gain.is_clear]
-    where = f"clear on {', '.join(clear)}" if clear else ""
-    where += (", level on " if clear else "level on ") + ", ".join(level) if level else ""
+    gain = pooled_difference([units for units, _ in found.values()])
+    relative = pooled_difference([units / edgeless for units, edgeless in found.values()])
+    clear = [f"{dataset_title(d)} {alone}" for d, (units, _) in found.items() if (alone := _alone(d, units)).is_clear]
+    if relative.is_clear:
+        verdict = "raise" if relative.mean > 0 else "lower"
+    else:
+        verdict = "do not clearly raise" if relative.mean > 0 else "do not raise"
     below = []
-    for dataset in gains:
+    for dataset in found:
         best = max(
             (s for form in FORMS if (s := networks.score(dataset, form, "example_f1"))), key=lambda one: one.mean
         )
@@ -256,12 +271,22 @@ def finding(networks: Networks, summary: Summary) -> str:
         if stack is not None:
             below.append(best.mean < stack.mean)
     beside = f"; its best form stays below lampnet's stack of base learners on {sum(below)} of {len(below)}"
-    sets = "1 data set" if len(gains) == 1 else f"{len(gains)} data sets"
+    sets = "1 data set" if len(found) == 1 else f"{len(found)} data sets"
+    titles = ", ".join(map(dataset_title, found))
+    where = f"clear by itself on {', '.join(clear)}" if clear else "clear by itself on none"
+    absent = [dataset_title(name) for name in PUBLISHED if name not in found]
+    where += f"; not trained on {', '.join(absent)}" if absent else ""
     return (
-        f"In the paper's own network, without base learners, messages among all labels {verdict} example-F1: "
-        f"{pooled} points over the same network without them, on average over {sets} ({where}); the paper "
-        f"states +1.8%{beside if below else ''}."
+        f"In the paper's own network, without base learners and with d = {WIDTH}, messages among all labels {verdict} "
+        f"example-F1: the change is {relative.in_percent()}, or {gain} points, on average over {sets} ({titles}; "
+        f"{where}), where the paper states +1.8% with d = 512{beside if below else ''}."
     )
+
+
+def _alone(dataset: str, units: np.ndarray) -> Difference:
+    """The gain on one data set: over test rows, or over SIDER's few splits."""
+    over_splits = seeds_difference(units, np.zeros(len(units))) if dataset == "sider" else None
+    return over_splits if over_splits is not None else paired_difference(units, np.zeros(len(units)))
 
 
 def answer(networks: Networks) -> str:
@@ -273,6 +298,8 @@ def answer(networks: Networks) -> str:
         for features in ("emb", "fmp"):
             for graph in ("fc", "pr"):
                 first, second = f"{features}-{graph}", f"{features}-el"
+                if own_form(dataset, first) != first:
+                    continue
                 widths = set(networks.widths(dataset, first)) & set(networks.widths(dataset, second))
                 for width in sorted(widths):
                     found = {m: networks.difference(dataset, first, second, m, width) for m in F1}
@@ -307,10 +334,22 @@ def answer(networks: Networks) -> str:
         "paper's protocol. Intervals: of example-F1 by the paired bootstrap over test rows (means over seeds), else by "
         "Student's t over three or more seeds or splits; without either, the bare difference of one or two runs, "
         "which claims nothing. An interval over rows says how far these trained networks differ on other rows; it does "
-        "not hold the chance of another seed."
+        "not hold the chance of another seed. The interval on top of the page is that of a bootstrap over data sets "
+        f"and, in each, over its test rows (SIDER: splits), at d = {WIDTH}; so few data sets make it rather too narrow."
+        + _complete_prior(networks)
     )
     headings = ["data", "form", "d", *(SCORES[m] for m in F1), "seeds"]
     return "\n\n".join(["## Do label messages help?", sentence, *named, about, table(headings, rows)])
+
+
+def _complete_prior(networks: Networks) -> str:
+    named = [dataset_title(name) for name in COMPLETE_PRIOR if name in networks.datasets()]
+    if not named:
+        return ""
+    return (
+        f" On {', '.join(named)} every two labels share a training row, in every split: the prior graph is the full "
+        "one, and LaMP_pr has the runs of LaMP_fc."
+    )
 
 
 def _difference(found: tuple[Difference | float, int] | None) -> str:
@@ -322,23 +361,31 @@ def _difference(found: tuple[Difference | float, int] | None) -> str:
     return f"**{value}**" if value.is_clear else str(value)
 
 
-def _score_section(networks: Networks, summary: Summary, costs: Costs) -> str:
+def _score_section(
+    networks: Networks, summary: Summary, costs: Costs, comparators: Mapping[str, Mapping[str, Any]]
+) -> str:
     parts = [
         "## The tables of scores",
-        "A dash: there is no number, in the paper or here. **(2.1 h)**: the network was not trained; it would take so "
-        "many hours of one core at d = 128 ([how that is counted](#what-is-missing-and-what-it-would-cost)). **not "
-        "run**: the paper has a number, and our version of the method has not been run; "
-        "`lampnet reproduce --dataset NAME --model METHOD` runs it. **(stopped)**: training was stopped after the time "
-        "that [the table of comparators](#the-comparators) states, and the best epoch so far was kept. **(1 of 5 "
-        "splits)**: each split of SIDER has test rows of its own, some of them harder; such a number may stand beside "
-        "others of the same split only, not beside a mean over five. The columns of "
-        "Bookmarks, RCV1, TFBS and NUS-WIDE are [below](#what-is-absent-and-why).",
+        "- A dash: there is no number, in the paper or here.\n"
+        "- A time in brackets, **(24 min)** or **(2.1 h)**: this network was not trained; its training would take so "
+        "long on one core at d = 128 ([how that is counted](#what-is-missing-and-what-it-would-cost)).\n"
+        "- **not run (2.1 h)**: the paper has a number, and our version of the method was not run; "
+        "`lampnet reproduce --dataset NAME --model METHOD` runs it, and fitting it once would take about so long "
+        "([estimated](#the-comparators)).\n"
+        "- **(stopped)**: training was stopped after the time that [the table of comparators](#the-comparators) "
+        "states, and the best epoch so far was kept.\n"
+        "- **(1 of 5 splits)**: each split of SIDER has test rows of its own, some of them harder. Compare such a "
+        "number with others of the same split only, not with a mean over five.\n\n"
+        "The columns of Bookmarks, RCV1, TFBS and NUS-WIDE are [below](#what-is-absent-and-why)."
+        + _complete_prior(networks),
     ]
-    parts += [_score_table(networks, summary, metric, costs) for metric in PAPER_ORDER]
+    parts += [_score_table(networks, summary, metric, costs, comparators) for metric in PAPER_ORDER]
     return "\n\n".join(parts)
 
 
-def _score_table(networks: Networks, summary: Summary, metric: str, costs: Costs) -> str:
+def _score_table(
+    networks: Networks, summary: Summary, metric: str, costs: Costs, comparators: Mapping[str, Mapping[str, Any]]
+) -> str:
     headings = ["system"]
     for dataset in PUBLISHED:
         headings += [f"{paper_tables.DATASETS[dataset]}: published", "alone", "lampnet"]
@@ -355,11 +402,14 @@ def _score_table(networks: Networks, summary: Summary, metric: str, costs: Costs
             if form is not None:
                 alone, lampnet = networks.score(dataset, form, metric), summary.score(dataset, form, metric, "paper")
                 hours = costs.hours(dataset, form, 128)
-                missing = "–" if hours is None else f"({in_hours(hours)})"
+                missing = f"({duration(hours)})"
                 cells += [shown, missing if alone is None else str(alone) + _few_splits(dataset, alone), _text(lampnet)]
             else:
-                ours = _of_methods(summary, dataset, BESIDE.get(published, ()), metric)
-                cells += [shown, "", "not run" if ours == "–" and value is not None else ours]
+                methods = BESIDE.get(published, ())
+                ours = _of_methods(summary, dataset, methods, metric)
+                if ours == "–" and value is not None:
+                    ours = _not_run(comparators, dataset, methods[0])
+                cells += [shown, "", ours]
         rows.append(cells)
     for title, name in (
         ("label priors", "constant"),
@@ -409,7 +459,17 @@ def _stopped(summary: Summary, dataset: str, method: str) -> bool:
     return any(run["status"] == "time budget" for run in summary.runs(dataset, method))
 
 
-def _comparators(summary: Summary) -> str:
+def _not_run(comparators: Mapping[str, Mapping[str, Any]], dataset: str, method: str) -> str:
+    """What a method that was not run would cost."""
+    cost = comparators.get(dataset, {}).get(method)
+    if cost is None:
+        return "not run"
+    return f"not run ({'over ' if cost['at_least'] else ''}{duration(cost['hours'])})"
+
+
+def _comparators(
+    summary: Summary, comparators: Mapping[str, Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> str:
     """Every baseline beside every other on the data sets of the paper that are to be had."""
     datasets = (*PUBLISHED, "emotions", "scene")
     rows = []
@@ -419,7 +479,7 @@ def _comparators(summary: Summary) -> str:
             scores = [summary.score(dataset, name, metric, _group(name)) for metric in F1]
             few = _few_splits(dataset, scores[0])
             if scores[0] is None:
-                cells.append(summary.unfinished(dataset, name) or "not run")
+                cells.append(summary.unfinished(dataset, name) or _not_run(comparators, dataset, name))
                 continue
             shown = " / ".join("–" if one is None else f"{one.mean:.3f}".removeprefix("0") for one in scores) + few
             limit = summary.runs(dataset, name)[0].get("time_budget_minutes", 0)
@@ -429,10 +489,18 @@ def _comparators(summary: Summary) -> str:
         "ebF1 / miF1 / maF1 of every method that `lampnet` has beside LaMP, its settings tuned on validation rows, at "
         "the paper's 27 thresholds (Seq2Seq: its own label sets), means over seeds. A method that was still fitting "
         "when its time was up has no scores; a network keeps its best epoch. Times are those of a busy machine. "
-        "LibMultiLabel, napkinXC, omikuji, XGBoost and CatBoost are on "
-        "[the page of results](results.md#compared-with-other-tools)."
+        "A method that was not run has the time in brackets that fitting it once would take on one core, extrapolated "
+        "from a few rows (`python benchmarks/comparator_costs.py`); a whole run of a method on features takes several "
+        "times as long, for its folds."
     )
-    return f"## The comparators\n\n{about}\n\n" + table(["method", *map(dataset_title, datasets)], rows)
+    run = tools_by_dataset(tools)
+    listed = "; ".join(f"{', '.join(names)} on {dataset_title(dataset)}" for dataset, names in run.items())
+    beside = (
+        f"[Other tools of today](results.md#compared-with-other-tools) with results: {listed or 'none'}. "
+        f"`python benchmarks/other_tools.py` runs the others. {PECOS}"
+    )
+    columns = ["method", *map(dataset_title, datasets)]
+    return f"## The comparators\n\n{about}\n\n{table(columns, rows)}\n\n{beside}"
 
 
 def _text(found: Cell | None) -> str:
@@ -534,10 +602,13 @@ def _runs(networks: Networks) -> str:
         "best epochs",
         *(SCORES[m] for m in F1),
     ]
+    queue = all_networks()
+    finished = sum(is_done(network, networks.all) for network in queue)
     done = (
-        f"{len(networks.all)} of {len(all_networks())} trainings are finished; `lampnet reproduce --paper` goes on "
-        "with the others, the cheapest first. Where the best epoch by validation example-F1 is among the first, the "
-        "network kept little more than what all labels' priors say."
+        f"{finished} of {len(queue)} trainings are finished; `lampnet reproduce --paper` goes on with the others. λ is "
+        "the value with the best validation score of those tried at seed 0, d = 128 and a random start; where one was "
+        "tried, nothing was chosen. Where the best epoch by validation example-F1 is among the first, training added "
+        "little to what the label priors already give."
     )
     return f"## The runs\n\n{done}\n\n" + table(headings, rows)
 
@@ -564,7 +635,8 @@ def _starts(networks: Networks) -> str:
                     rows.append([dataset_title(dataset), FORMS[form], str(width), *cells])
     if not rows:
         return ""
-    return "## Random and spectral start\n\n" + table(["data", "form", "d", *(SCORES[m] for m in F1)], rows)
+    about = "Means over the seeds that each start has; ± is the standard deviation where there are several."
+    return f"## Random and spectral start\n\n{about}\n\n" + table(["data", "form", "d", *(SCORES[m] for m in F1)], rows)
 
 
 def _absent() -> str:

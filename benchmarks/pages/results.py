@@ -94,12 +94,19 @@ def _machines(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _shared_runs(results: Sequence[Mapping[str, Any]]) -> str:
-    twins = dict.fromkeys(
-        (result["dataset"], result["system"], result["same_run_as"]) for result in results if "same_run_as" in result
-    )
+    """Which runs stand for two systems; not where the other one was run again since."""
+    by_run = {(result["dataset"], result["system"], result["seed"]): result for result in results}
+    twins: dict[tuple[str, str, str], bool] = {}
+    for result in results:
+        if "same_run_as" in result:
+            other = by_run.get((result["dataset"], result["same_run_as"], result["seed"]))
+            key = result["dataset"], result["system"], result["same_run_as"]
+            alike = other is None or all(other.get(group) == result.get(group) for group in ("best", "paper"))
+            twins[key] = twins.get(key, True) and alike
     return " ".join(
         f"On {dataset_title(dataset)} `{name}` has the same settings as `{other}` and shares its runs."
-        for dataset, name, other in twins
+        for (dataset, name, other), alike in twins.items()
+        if alike
     )
 
 

@@ -13,6 +13,8 @@ from lampnet.experiments.result_files import SPEED_FILE
 from pages.paper_tables import DATASETS, paper_speed
 from pages.summary import table
 
+#: Mean speedups over Seq2Seq in the paper's text; those of its table have other means.
+STATED = {"training": 1.7, "testing": 5.0}
 #: What is timed, in the order of the table, and what the table calls it.
 TRAINED = {"paper": "the paper's network", "single": "lampnet's single network"}
 TESTED = TRAINED | {
@@ -80,8 +82,9 @@ def speed_section(speed: Mapping[str, Any]) -> str:
     verdict = (
         f"On {', '.join(DATASETS.get(name, name) for name in sets)}, the paper's network is on average "
         f"{ratios['training']:.2f} times as fast as Seq2Seq in training and "
-        f"{ratios['testing']:.2f} times in testing; the paper states {_paper_ratio('training'):.1f}x and "
-        f"{_paper_ratio('testing'):.1f}x, on a GPU and over all its data sets."
+        f"{ratios['testing']:.2f} times in testing; the paper's text states {STATED['training']:.1f}x and "
+        f"{STATED['testing']:.1f}x (the mean of its table: {_paper_ratio('training'):.1f}x and "
+        f"{_paper_ratio('testing'):.2f}x), on a GPU and over all its data sets."
     )
     headings = ["data", "part", "system", "minutes", "Seq2Seq, minutes", "ratio", "paper's ratio"]
     counted_headings = [

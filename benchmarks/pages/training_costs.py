@@ -16,7 +16,7 @@ from pages.summary import table
 
 
 class Costs:
-    """Hours of one training.
+    """Hours that a training takes.
 
     seconds   of an epoch by data set, form and width, as `benchmarks/paper_epochs.py` measured them
     finished  the results there are; their epochs are taken for what is missing
@@ -58,14 +58,17 @@ class Costs:
         return seconds * statistics.fmean(epochs) / 3600
 
 
-def in_hours(hours: float | None) -> str:
-    """
-    >>> in_hours(0.01), in_hours(0.52), in_hours(31.4), in_hours(None)
-    ('0.1 h', '0.5 h', '31 h', '–')
+def duration(hours: float | None) -> str:
+    """For a table.
+
+    >>> duration(0.001), duration(0.52), duration(0.999), duration(2.14), duration(31.4), duration(None)
+    ('1 min', '31 min', '1.0 h', '2.1 h', '31 h', 'not timed')
     """
     if hours is None:
-        return "–"
-    return f"{hours:.0f} h" if hours >= 10 else f"{max(hours, 0.1):.1f} h"
+        return "not timed"
+    if round(60 * hours) < 60:
+        return f"{max(1, round(60 * hours))} min"
+    return f"{hours:.0f} h" if hours >= 10 else f"{hours:.1f} h"
 
 
 def epochs_table(costs: Costs) -> str:
@@ -93,20 +96,23 @@ def missing_table(costs: Costs, finished: Sequence[Result], wanted: Iterable[Net
             missing.setdefault((network.dataset, network.width), []).append(network)
     if not missing:
         return ""
-    rows, total = [], 0.0
+    rows, total, untimed = [], 0.0, set()
     for (dataset, width), own in missing.items():
         hours = {form: costs.hours(dataset, form, width) for form in FORMS}
         known = [hours[network.form] for network in own]
         together = None if None in known else sum(one for one in known if one is not None)
         total += together or 0.0
+        untimed |= {dataset_title(dataset)} if together is None else set()
         without = {network.form for network in own}
-        cells = [in_hours(hours[form]) if form in without else "" for form in FORMS]
-        rows.append([dataset_title(dataset), str(width), *cells, str(len(own)), in_hours(together)])
+        cells = [duration(hours[form]) if form in without else "" for form in FORMS]
+        rows.append([dataset_title(dataset), str(width), *cells, str(len(own)), duration(together)])
+    left_out = f", without what was not timed ({', '.join(sorted(untimed))})" if untimed else ""
     about = (
-        "Hours that one training of a form would take on one core, where at least one is missing (another seed, start "
-        "or λ, or all of them): seconds of an epoch times the epochs that finished runs of the form took, else those "
-        "of the data set, else of all runs. A prior graph is counted as a full one; d = 256, which was not timed, as "
-        f"the geometric mean of d = 128 and d = 512. Together that is {in_hours(total)} of one core. "
+        "The time that one training of a form would take on one core, where at least one is missing (another seed, "
+        "start or λ, or all of them): seconds of an epoch times the epochs that finished runs of the form took, else "
+        "those of the data set, else of all runs. A prior graph is counted as a full one; d = 256, which was not "
+        "timed, as the geometric mean of d = 128 and d = 512. "
+        f"Together that is {duration(total)} of one core{left_out}. "
         "`lampnet reproduce --paper --dataset NAME --form FORM --width D` runs a part of it; a run that is stopped "
         "continues where it was."
     )

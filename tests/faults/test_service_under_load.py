@@ -23,7 +23,7 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("uvicorn", reason="the extra serve is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "service"))
 
-from running_service import Running, model_of, serving, topic_rows
+from running_service import Running, model_of, serving, topic_rows, worker_of, workers_of
 
 pytestmark = pytest.mark.faults
 
@@ -68,29 +68,6 @@ class Client:
             return
         self.answered += 1
         self.wrong += answer.status != 200 or json.loads(text)["predictions"][0] != self.expected[row]
-
-
-def workers_of(service: Running) -> list[int]:
-    """The processes that answer requests: children of the service that hold its socket."""
-    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
-    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
-
-
-def worker_of(service: Running, port: int) -> int | None:
-    """The worker that has accepted the connection from this port."""
-    own = f"{urlsplit(service.url).port:04X}"
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[1].endswith(f":{own}") and fields[2].endswith(f":{port:04X}"):
-            socket = f"socket:[{fields[9]}]"
-            for worker in workers_of(service):
-                for file in Path(f"/proc/{worker}/fd").iterdir():
-                    try:
-                        if os.readlink(file) == socket:
-                            return worker
-                    except OSError:  # closed since
-                        continue
-    return None
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from lampnet.experiments.paper_networks import (
     Network,
     chosen_results,
     chosen_weight,
+    forms_of,
+    is_done,
     networks,
     open_as_published,
     train_all,
@@ -56,10 +59,11 @@ def test_every_form_is_run_once_before_anything_is_repeated() -> None:
     assert {n.dataset for n in queue} == set(SEEDS)
     for dataset in SEEDS:
         own = networks([dataset])
-        for form in FORMS:
+        for form in forms_of(dataset):
             assert {n.weight for n in own if n.form == form and n.weight is not None} == set(WEIGHTS)
             assert {n.start for n in own if n.form == form} == {"random", "spectral"}
     assert {n.form for n in networks(["bibtex"])[:6]} == set(FORMS)
+    assert {n.form for n in networks(["sider"])} == set(FORMS) - {"emb-pr", "fmp-pr"}  # its prior graph is the full one
     assert {(n.dataset, n.form) for n in networks(widths=[512])} == {
         (dataset, form) for dataset in ("sider", "bibtex") for form in ("emb-el", "fmp-fc")
     }
@@ -68,7 +72,7 @@ def test_every_form_is_run_once_before_anything_is_repeated() -> None:
 def test_runs_are_chosen_by_any_of_their_parts() -> None:
     chosen = networks(["scene"], [128], ["emb-el", "fmp-fc"], [0, 2], [0.0], ["random"])
     assert [(n.form, n.seed, n.weight) for n in chosen] == [
-        ("emb-el", 2, None), ("fmp-fc", 2, None), ("emb-el", 0, 0.0), ("fmp-fc", 0, 0.0),
+        ("emb-el", 0, 0.0), ("fmp-fc", 0, 0.0), ("emb-el", 2, None), ("fmp-fc", 2, None),
     ]  # fmt: skip
     assert {n.start for n in networks(["scene"], starts=["spectral"])} == {"spectral"}
     assert {n.width for n in networks(["sider"], [512])} == {512}
@@ -125,7 +129,7 @@ def test_the_readout_of_the_paper_preset_starts_near_zero(start: str) -> None:
 def stored(dataset: str, form: str, weight: float, validation: float, seed: int = 0) -> dict[str, Any]:
     network = Network(dataset, form, seed=seed)
     return {
-        "dataset": dataset, "system": network.system, "seed": seed, "lambda": weight, "finished": True,
+        "dataset": dataset, "form": form, "system": network.system, "seed": seed, "lambda": weight, "finished": True,
         "validation": {"paper": {"example_f1": validation}},
     }  # fmt: skip
 
@@ -143,7 +147,6 @@ def test_lambda_is_chosen_on_the_validation_rows_of_seed_0() -> None:
     kept = chosen_results(results)
     assert [(r["dataset"], r["system"], r["seed"], r["lambda"]) for r in kept] == [
         ("bibtex", "emb-fc-d128-random", 0, 0.1),
-        ("bibtex", "emb-fc-d128-random", 1, 0.3),
         ("bibtex", "emb-el-d128-random", 0, 0.2),
         ("scene", "emb-fc-d128-random", 0, 0.3),
     ]
@@ -161,6 +164,21 @@ def test_finished_runs_are_skipped_and_other_seeds_use_the_chosen_weight(tmp_pat
     assert result["config"]["training"]["intermediate_weight"] == 0.1
     assert result["config"]["training"]["seed"] == 1
     assert not list((tmp_path / "running").iterdir())
+
+
+def test_a_seed_that_was_trained_with_another_lambda_is_trained_again() -> None:
+    results = [stored("bibtex", "emb-fc", weight, 0.4 + weight) for weight in WEIGHTS]
+    network = Network("bibtex", "emb-fc", seed=1)
+    assert not is_done(network, [*results, stored("bibtex", "emb-fc", 0.2, 0.9, seed=1)])
+    assert is_done(network, [*results, stored("bibtex", "emb-fc", 0.3, 0.1, seed=1)])
+    assert is_done(replace(network, weight=0.2), [*results, stored("bibtex", "emb-fc", 0.2, 0.9, seed=1)])
+
+
+def test_the_stored_runs_use_the_lambda_that_validation_chose() -> None:
+    results = read_results(Path(__file__).parents[3] / "results" / "paper")
+    for result in results:
+        tried = result["seed"] == 0 and result["system"] == Network(result["dataset"], result["form"]).system
+        assert tried or result in chosen_results(results), (result["dataset"], result["system"], result["seed"])
 
 
 def test_a_stopped_training_goes_on_where_it_was(tmp_path: Path) -> None:
@@ -187,6 +205,8 @@ def test_a_stopped_training_goes_on_where_it_was(tmp_path: Path) -> None:
     for group in ("paper", "validation", "thresholds"):
         assert first[group] == second[group]
     assert [e["loss"] for e in first["history"]] == [e["loss"] for e in second["history"]]
+    # The time of a resumed run is that of all its sessions.
+    assert second["minutes"]["fit"] >= second["history"][-1]["seconds"] / 60 - 1e-4
 
 
 def test_measurements_of_pictures_are_one_vector_with_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,6 +141,9 @@ def test_systems_with_the_same_settings_share_a_run(result: MakeResult, tmp_path
     assert "On Emotions `emb-fc` has the same settings as `lamp` and shares its runs." in results_page(
         read_results(tmp_path)
     )
+    # Once the other one was run again, the two are no longer the same.
+    write_result(tmp_path, result("emotions", "lamp", value=0.456))
+    assert "shares its runs" not in results_page(read_results(tmp_path))
     # Another graph is another run, and so are other settings, or the same run once more; so is an ensemble.
     for task, settings in ((edgeless, TINY), (full, TINY), (lamp, TINY)):
         (anew,) = reproduce(

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lampnet.evaluation.metrics import example_f1, example_f1_by_row
-from lampnet.experiments.row_scores import packed, paired_difference, seeds_difference, unpacked
+from lampnet.experiments.row_scores import (
+    packed,
+    paired_difference,
+    pooled_difference,
+    seeds_difference,
+    unpacked,
+)
 
 
 @given(st.lists(st.floats(0, 1), max_size=50))
@@ -56,3 +62,17 @@ def test_seeds_are_compared_by_students_t() -> None:
     low, high = stats.ttest_rel(first, second).confidence_interval(0.95)
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-5)
     assert seeds_difference(first[:2], second[:2]) is None
+
+
+def test_a_mean_over_data_sets_is_as_uncertain_as_the_data_sets_differ() -> None:
+    """Thousands of rows say nothing about other data sets."""
+    rng = np.random.default_rng(3)
+    parts = [mean + rng.normal(0, 0.01, 3000) for mean in (-0.03, -0.01, 0.0, 0.02, -0.02)]
+    found = pooled_difference(parts)
+    assert found.mean == pytest.approx(-0.008, abs=1e-3)
+    assert not found.is_clear
+    spread = np.std([part.mean() for part in parts]) / 5**0.5
+    assert found.high - found.low == pytest.approx(2 * 1.96 * spread, rel=0.1)
+    one = pooled_difference(parts[:1])  # of a single data set, that of its rows
+    alone = paired_difference(parts[0], np.zeros(3000))
+    assert (one.low, one.high) == pytest.approx((alone.low, alone.high), abs=1e-4)
