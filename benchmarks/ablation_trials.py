@@ -107,11 +107,13 @@ def networks(name: str, seed: int) -> Found:
     from lampnet.runtime.budget import Budget
 
     splits = open_material(Source(data=name, on_bad_row="skip"), seed).labelled
-    asked = Config.preset("fast").updated({"training.seed": seed, "training.folds": FOLDS})
+    asked = Config.preset("fast").updated({"training.seed": seed, "training.folds": FOLDS, "training.threads": 1})
     splits, config = resolve(splits, asked)
     found: Found = {}
-    with Control(FitRun(), Budget(0.0, None)) as control:
+    with Control(FitRun(), Budget(0.0)) as control:
         plan = cross_fitted(splits, config, control)
+        assert plan.stack is not None
+        config = replace(config, model=replace(config.model, base_learners=plan.stack.names))
         truth = np.concatenate([fold.valid[0].all_targets() for fold in plan.folds])
         held_out = [fold.valid[0].stacked() for fold in plan.folds]
         found["no network"] = scored(truth, np.concatenate([own for own in held_out if own is not None]), seed)
@@ -188,7 +190,7 @@ def boosters(name: str, seed: int) -> Found:
 
 def names(name: str, seed: int) -> Found:
     """Label vectors that start from the training rows, from the labels' names, and from both; the encoder's tokens are
-    the nodes, and the names are a base learner in all. The first three of five folds are trained.
+    the nodes, and the names are a base learner in all. The first two of five folds are trained.
     """
 
     from lampnet.model import initialise
@@ -200,12 +202,13 @@ def names(name: str, seed: int) -> Found:
     from lampnet.runtime.budget import Budget
 
     settings = {"input.pretrained": "auto", "input.pretrained_use": "tokens", "training.keep_network": "always"}
+    settings |= {"training.threads": 1}
     asked = Config.preset("fast").updated({"training.seed": seed, "training.folds": FOLDS, **settings})
     splits, config = resolve(open_material(Source(data=name, on_bad_row="skip"), seed).labelled, asked)
     found: Found = {}
-    with Control(FitRun(), Budget(0.0, None)) as control:
+    with Control(FitRun(), Budget(0.0)) as control:
         plan = cross_fitted(splits, config, control)
-        plan = replace(plan, folds=plan.folds[:3])
+        plan = replace(plan, folds=plan.folds[:2])
         truth = np.concatenate([fold.valid[0].all_targets() for fold in plan.folds])
         stacks = [fold.valid[0].stacked() for fold in plan.folds]
         found["no network"] = scored(truth, np.concatenate([own for own in stacks if own is not None]), seed)

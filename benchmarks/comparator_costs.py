@@ -3,10 +3,10 @@
     python benchmarks/comparator_costs.py [DATASET ...] --data-root DIR    # keeps what else is in
                                                                            # docs/measurements/comparator_costs.json
 
-Methods on features are fitted, tuning included, on 100 and on 200 training rows with all labels; the time of all rows
-follows the growth between the two. A network is trained for one epoch on 200 rows, which is scaled to all rows and to
-the epochs that it took on Emotions. A fit that is not done after `LIMIT` seconds gives a lower bound. Cross-fitting and
-the test rows are not counted.
+Methods on features are fitted, tuning included, on 100 training rows with all labels, on twice as many, and so on, for
+`LIMIT` seconds each; the time of all rows follows the growth of the last two. Where fewer than two sizes are done in
+time, the cost is a lower bound. A network is trained for one epoch on 200 rows, which is scaled to all rows and to the
+epochs that it took on Emotions. Cross-fitting and the test rows are not counted.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from lampnet.experiments.time_limit import OutOfTime, at_most
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "measurements" / "comparator_costs.json"
 DATASETS = ("scene", "sider", "bibtex", "reuters21578", "delicious")
-ROWS = (100, 200)
-VALID = 100
-LIMIT = 8.0
+#: Training rows to begin with, training rows of a network, and validation rows.
+FIRST, NETWORK, VALID = 100, 200, 100
+LIMIT = 5.0
 
 
-def seconds_of_fit(name: str, material: Material, rows: int) -> float | None:
-    """Processor seconds of one fit on so many training rows; None where it takes longer than `LIMIT`."""
+def seconds_of_fit(name: str, material: Material, rows: int) -> tuple[float, bool]:
+    """Processor seconds of one fit on so many training rows, and whether it was done after `LIMIT` seconds."""
     entry, config = REGISTRY[name], Config.preset("fast")
     rng = np.random.default_rng(0)
     if entry.reads_in_order:
@@ -47,36 +47,45 @@ def seconds_of_fit(name: str, material: Material, rows: int) -> float | None:
     given: dict[str, Any] = {"seed": 0}
     if entry.input == "nodes":
         given |= {"embedding": encoded.encoder.embedding, "epochs": 1}
-    learn = np.sort(rng.permutation(encoded.train.shape[0] if entry.input == "features" else len(encoded.train))[:rows])
+    learn = np.sort(rng.permutation(len(material.truth["train"]))[:rows])
     check = np.arange(min(VALID, len(material.truth["valid"])))
-    take = (lambda part, index: part.take(index)) if entry.input == "nodes" else (lambda part, index: part[index])
+
+    def some(part: Any, index: np.ndarray) -> Any:
+        return part.take(index) if entry.input == "nodes" else part[index]
+
     began = time.process_time()
     try:
         with at_most(LIMIT):
             baseline(name, **given).fit(
-                take(encoded.train, learn), material.truth["train"][learn],
-                take(encoded.valid, check), material.truth["valid"][check],
+                some(encoded.train, learn), material.truth["train"][learn],
+                some(encoded.valid, check), material.truth["valid"][check],
             )  # fmt: skip
     except OutOfTime:
-        return None
-    return time.process_time() - began
+        return time.process_time() - began, False
+    return time.process_time() - began, True
 
 
 def cost(name: str, material: Material) -> dict[str, Any]:
     """Hours of one core, and whether they are a lower bound."""
     total = len(material.truth["train"])
     if REGISTRY[name].input == "nodes":
-        found = seconds_of_fit(name, material, ROWS[1])
+        seconds, done = seconds_of_fit(name, material, NETWORK)
         stored = read_result(ROOT / "results" / file_name("emotions", name, 0))
         epochs = max(1, len(stored.get("history", ())))
-        seconds = (LIMIT if found is None else found) * epochs * total / ROWS[1]
-        return {"hours": round(seconds / 3600, 3), "at_least": found is None, "epochs": epochs}
-    few, more = (seconds_of_fit(name, material, rows) for rows in ROWS)
-    if few is None or more is None:
-        rows = ROWS[0] if few is None else ROWS[1]
-        return {"hours": round(LIMIT * total / rows / 3600, 3), "at_least": True}
-    power = min(2.0, max(1.0, math.log2(max(more, 1e-3) / max(few, 1e-3))))
-    return {"hours": round(more * (total / ROWS[1]) ** power / 3600, 3), "at_least": False}
+        return {"hours": round(seconds * epochs * total / NETWORK / 3600, 3), "at_least": not done, "epochs": epochs}
+    rows, fits = FIRST, []
+    while True:
+        seconds, done = seconds_of_fit(name, material, rows)
+        if done:
+            fits.append((rows, max(seconds, 1e-3)))
+        if not done or rows == total:
+            break
+        rows = min(2 * rows, total)
+    if len(fits) < 2:
+        return {"hours": round(seconds * total / rows / 3600, 3), "at_least": True, "rows": rows}
+    (few, before), (more, after) = fits[-2:]
+    power = min(2.0, max(1.0, math.log(after / before) / math.log(more / few)))
+    return {"hours": round(after * (total / more) ** power / 3600, 3), "at_least": False, "rows": more}
 
 
 def main() -> None:

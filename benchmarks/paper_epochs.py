@@ -63,10 +63,11 @@ def seconds_per_epoch(dataset: str) -> dict[str, dict[str, float]]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    stored = json.loads(OUT.read_text(encoding="utf-8"))["seconds"] if OUT.is_file() else {}
+    stored = json.loads(OUT.read_text(encoding="utf-8")) if OUT.is_file() else {"machines": {}, "seconds": {}}
     for dataset in sys.argv[1:] or SEEDS:
-        stored[dataset] = seconds_per_epoch(dataset)
-        write_json(OUT, {"machine": machine(), "seconds": stored})
+        stored["seconds"][dataset] = seconds_per_epoch(dataset)
+        stored["machines"][dataset] = machine()
+        write_json(OUT, stored)
 
 
 if __name__ == "__main__":

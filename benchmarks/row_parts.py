@@ -14,12 +14,15 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lampnet import LaMPClassifier
+from lampnet.data.dataset import Dataset
+from lampnet.data.splits import fold_numbers, parts_of
 from lampnet.encoders.molecule import _molecule
 from lampnet.encoders.molecule_features import WHOLE, fingerprints
 from lampnet.readers.sources import Source
@@ -27,11 +30,14 @@ from lampnet.readers.sources import Source
 DOCS = Path(__file__).parents[1] / "docs"
 MEASURED = DOCS / "measurements" / "row_parts.json"
 DRAWS = 2_000
+#: each fold's molecules are predicted by models of the others
+FOLDS = 5
 #: all texts of a row as one
 JOINED = "joined text"
 TITLES = {
     "reuters": "Reuters: title and body",
     "sider": "SIDER: SMILES and 20 descriptors",
+    "sider_folds": "SIDER, all molecules in five folds",
     "scene": "Scene: the first half of its columns, the second half as words",
 }
 
@@ -54,17 +60,37 @@ def reuters(root: str) -> tuple[Columns, np.ndarray, Columns, np.ndarray, dict[s
 
 def sider(root: str) -> tuple[Columns, np.ndarray, Columns, np.ndarray, dict[str, str]]:
     """Descriptors are whole-molecule numbers by RDKit, as a chemist's table has them beside the structure."""
-    from rdkit.Chem import Descriptors
-
     splits = Source(data="sider", root=root).splits()
+    assert splits.test is not None
     found: list[Any] = []
     for part in (splits.train, splits.test):
-        assert part is not None
-        molecules = [_molecule(text) for text in part.rows]
-        columns: Columns = {"smiles": list(part.rows)}
-        columns |= {name: [float(getattr(Descriptors, name)(m)) for m in molecules] for name in WHOLE}
-        found += [columns, np.nan_to_num(part.indicator())]
-    return found[0], found[1], found[2], found[3], {"smiles": "smiles"} | dict.fromkeys(WHOLE, "number")
+        found += [molecule_columns(part.rows), np.nan_to_num(part.indicator())]
+    return found[0], found[1], found[2], found[3], MOLECULE_ROLES
+
+
+MOLECULE_ROLES = {"smiles": "smiles"} | dict.fromkeys(WHOLE, "number")
+
+
+def molecule_columns(smiles: Any) -> Columns:
+    """Each molecule and its descriptors."""
+    from rdkit.Chem import Descriptors
+
+    molecules = [_molecule(text) for text in smiles]
+    columns: Columns = {"smiles": list(smiles)}
+    return columns | {name: [float(getattr(Descriptors, name)(m)) for m in molecules] for name in WHOLE}
+
+
+Parts = tuple[Columns, np.ndarray, Columns, np.ndarray, dict[str, str]]
+
+
+def sider_folds(root: str) -> Iterator[Parts]:
+    """All molecules, the official parts together, each fold of them once as test rows."""
+    splits = Source(data="sider", root=root).splits()
+    rows = Dataset.joined([part for part in (splits.train, splits.valid, splits.test) if part is not None])
+    for rest, own in parts_of(fold_numbers(len(rows), FOLDS, 0)):
+        train, test = rows.take(rest), rows.take(own)
+        truth = [np.nan_to_num(part.indicator()) for part in (train, test)]
+        yield molecule_columns(train.rows), truth[0], molecule_columns(test.rows), truth[1], MOLECULE_ROLES
 
 
 def scene(root: str) -> tuple[Columns, np.ndarray, Columns, np.ndarray, dict[str, str]]:
@@ -161,7 +187,32 @@ def interval(gain: np.ndarray) -> list[float]:
 
 def measure(name: str, root: str) -> dict[str, Any]:
     """All systems on one data set."""
-    train, Y, test, truth, roles = {"reuters": reuters, "sider": sider, "scene": scene}[name](root)
+    if name == "sider_folds":
+        runs = list(sider_folds(root))
+    else:
+        runs = [{"reuters": reuters, "sider": sider, "scene": scene}[name](root)]
+    by_fold = [scores_by_row(*run) for run in runs]
+    by_row = {
+        system: [np.concatenate(scores) for scores in zip(*(fold[system] for fold in by_fold), strict=True)]
+        for system in by_fold[0]
+    }
+    _, Y, _, truth, _ = runs[0]
+    tested = sum(len(run[3]) for run in runs)
+    found: dict[str, Any] = {"train": len(Y), "test": tested, "labels": truth.shape[1], "systems": {}}
+    for system, rows in by_row.items():
+        f1, precision = (float(np.nanmean(scores)) for scores in rows)
+        found["systems"][system] = {"example_f1": round(f1, 4), "row_average_precision": round(precision, 4)}
+        if system != "all parts":
+            gains = [interval(ours - theirs) for ours, theirs in zip(by_row["all parts"], rows, strict=True)]
+            found["systems"][system] |= {"gain_f1": gains[0], "gain_precision": gains[1]}
+        print(name, system, found["systems"][system], flush=True)
+    return found
+
+
+def scores_by_row(
+    train: Columns, Y: np.ndarray, test: Columns, truth: np.ndarray, roles: dict[str, str]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Example-F1 and average precision of each test row, for each system."""
     parts: dict[str, dict[str, str]] = {"all parts": roles}
     for role in dict.fromkeys(roles.values()):
         of_role = [column for column in roles if roles[column] == role]
@@ -174,21 +225,14 @@ def measure(name: str, root: str) -> dict[str, Any]:
             held[JOINED] = ["\n".join(cells) for cells in zip(*(held[column] for column in roles), strict=True)]
         parts[JOINED] = {JOINED: "text"}
     by_row: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    found: dict[str, Any] = {"train": len(Y), "test": len(truth), "labels": truth.shape[1], "systems": {}}
     for system, own in [*parts.items(), ("ColumnTransformer + one-vs-rest", roles)]:
         began = time.monotonic()
         scores = rival_scores if system.startswith("ColumnT") else lampnet_scores
         pick = [{column: held[column] for column in own} for held in (train, test)]
         proba, chosen = scores(pick[0], Y, pick[1], own)
         by_row[system] = row_f1(truth, chosen), row_precision(truth, proba)
-        f1, precision = (float(np.nanmean(rows)) for rows in by_row[system])
-        found["systems"][system] = {"example_f1": round(f1, 4), "row_average_precision": round(precision, 4)}
-        print(name, system, found["systems"][system], f"{time.monotonic() - began:.0f} s", flush=True)
-    for system, rows in by_row.items():
-        if system != "all parts":
-            gains = [interval(ours - theirs) for ours, theirs in zip(by_row["all parts"], rows, strict=True)]
-            found["systems"][system] |= {"gain_f1": gains[0], "gain_precision": gains[1]}
-    return found
+        print(system, f"{time.monotonic() - began:.0f} s", flush=True)
+    return by_row
 
 
 RULE = """## Rows of several parts

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -32,7 +33,15 @@ from lampnet.data.labels import (
     targets_for,
     with_classes,
 )
-from lampnet.data.named_columns import Roles, as_dataset, roles_of_columns, roles_sentence, without_dict
+from lampnet.data.named_columns import (
+    Roles,
+    as_dataset,
+    doubtful_categories,
+    roles_as_read,
+    roles_of_columns,
+    roles_sentence,
+    without_dict,
+)
 from lampnet.data.parts import PartRows
 from lampnet.data.splits import VALIDATION_FRACTION, arranged_rows
 from lampnet.data.weights import row_weights
@@ -49,6 +58,7 @@ from lampnet.persistence.saved_estimator import SavedEstimator
 from lampnet.pipeline.control import FitRun
 from lampnet.runtime import distributed
 from lampnet.runtime.durations import seconds_of
+from lampnet.runtime.progress_line import ProgressLine
 from lampnet.sklearn_base import SklearnClassifier
 from lampnet.training.progress import Progress, Stopped
 
@@ -124,7 +134,7 @@ class LaMPClassifier(SklearnClassifier):
     n_jobs : int, optional
         Processor threads.
     verbose : int
-        Above 0, the log of the training is printed.
+        Above 0, the log of the training is printed and, in terminals and notebooks, a bar for what is being done.
 
     Attributes
     ----------
@@ -136,6 +146,8 @@ class LaMPClassifier(SklearnClassifier):
     y_form_ : lampnet.data.labels.Form
         What y looked like: an indicator, label sets, or one class per row.
     n_features_in_, feature_names_in_ : as in scikit-learn, for tables and matrices
+    columns_ : dict role -> list of columns
+        What the columns of a DataFrame or a dict are read as; a guessed category that looks like text is warned of.
 
     Examples
     --------
@@ -150,6 +162,7 @@ class LaMPClassifier(SklearnClassifier):
 
     n_features_in_: int
     feature_names_in_: np.ndarray
+    columns_: dict[str, list[str]]
 
     def __init__(
         self,
@@ -304,10 +317,9 @@ class LaMPClassifier(SklearnClassifier):
             if not 0 < fraction < 1:
                 raise ConfigError(f"validation_fraction={fraction} must be between 0 and 1")
             config = config.updated({"training.folds": 1})
-        run = FitRun(callback=self._report, log=self._log, began=began)
         share = fraction or VALIDATION_FRACTION
         try:
-            with distributed.joined():
+            with distributed.joined(), self._reported(began) as run:
                 model = fit(
                     splits,
                     config,
@@ -329,9 +341,12 @@ class LaMPClassifier(SklearnClassifier):
         """A copy that has seen the features of X, the labelled rows, and their labels as they came."""
         X = unmasked(with_columns(X))
         kind, roles = self._kind_and_roles(X)
-        X = without_dict(X, kind)
         seen = copy(self)  # a fit that fails leaves what was learned before as it was
         keep_features(seen)
+        if roles:
+            seen.columns_ = roles_as_read(roles, kind)
+            self._warn_of_categories(X, seen.columns_.get("category", []))
+        X = without_dict(X, kind)
         X = checked(seen, X, kind, reset=True)
         targets = read_targets(y, row_count(X))
         if classes is not None:
@@ -355,6 +370,14 @@ class LaMPClassifier(SklearnClassifier):
         if kind in ("parts", "columns"):
             self._log(f"columns: {roles_sentence(roles)}")
         return kind, roles
+
+    def _warn_of_categories(self, X: Any, names: list[str]) -> None:
+        """Texts never become categories without a word."""
+        given = [[one] if isinstance(one, str) else one for one in (self.columns or {}).values()]
+        doubtful = "" if isinstance(X, PartRows) else doubtful_categories(X, sorted(set(names).difference(*given)))
+        if doubtful:
+            message = f"read as categories, although they may be texts: {doubtful}; give columns={{'text': ...}} or "
+            warnings.warn(message + "columns={'category': ...} to be sure", UserWarning, stacklevel=4)
 
     def _keep(self, model: FittedModel, classes: np.ndarray, form: Form, epochs: int) -> None:
         self.model_, self.classes_, self.y_form_, self.n_iter_ = model, classes, form, epochs
@@ -685,9 +708,9 @@ class LaMPClassifier(SklearnClassifier):
         _, data, targets = self._labelled(X, y)
         hierarchy = self._hierarchy(targets)
         data = data if hierarchy is None else hierarchy.completed(data)[0]
-        run = FitRun(callback=self._report, log=self._log)
         try:
-            found = complete_by_themselves(data, self._config(self._seed()), run)
+            with self._reported() as run:
+                found = complete_by_themselves(data, self._config(self._seed()), run)
         except Stopped as stopped:
             raise KeyboardInterrupt from stopped
         proba = np.asarray(found.proba, dtype=np.float64)
@@ -714,9 +737,9 @@ class LaMPClassifier(SklearnClassifier):
         from lampnet.pipeline.audit import audit
 
         _, data, targets = self._labelled(X, y)
-        run = FitRun(callback=self._report, log=self._log)
         try:
-            found = audit(data, self._config(self._seed()), run, most)
+            with self._reported() as run:
+                found = audit(data, self._config(self._seed()), run, most)
         except Stopped as stopped:
             raise KeyboardInterrupt from stopped
         label_of = dict(zip(data.label_names, targets.classes.tolist(), strict=True))
@@ -867,7 +890,8 @@ class LaMPClassifier(SklearnClassifier):
         self._check_is_fitted()
         self._config(0)  # what is saved can be loaded
         names = tuple(map(str, getattr(self, "feature_names_in_", ())))
-        saved = SavedEstimator(self.classes_, self.y_form_, self.get_params(deep=False), names)
+        columns = getattr(self, "columns_", {})
+        saved = SavedEstimator(self.classes_, self.y_form_, self.get_params(deep=False), names, columns=columns)
         self.model_.metadata["estimator"] = saved.to_json()
         return save_model(self.model_, folder)
 
@@ -899,15 +923,31 @@ class LaMPClassifier(SklearnClassifier):
             estimator.n_features_in_ = saved.n_features
         if saved.feature_names:
             estimator.feature_names_in_ = np.array(saved.feature_names, dtype=object)
+        if saved.columns:
+            estimator.columns_ = saved.columns
         return estimator
 
     def _log(self, sentence: str) -> None:
         if self.verbose:
             print(sentence)
 
-    def _report(self, event: str, progress: Progress) -> None:
-        if self.verbose and event == "epoch":
+    @contextmanager
+    def _reported(self, began: float | None = None) -> Iterator[FitRun]:
+        """How a fit reports: sentences and, in terminals and notebooks, a bar; nothing where `verbose` is 0."""
+        with ProgressLine(bool(self.verbose)) as line:
+
+            def event(event: str, progress: Progress) -> None:
+                self._report(line, event, progress)
+
+            yield FitRun(callback=event, log=line.log, phase=line.phase, began=began)
+
+    def _report(self, line: ProgressLine, event: str, progress: Progress) -> None:
+        which = f"network {progress.network}/{progress.networks}  " if progress.networks > 1 else ""
+        if event == "step":
+            epochs = progress.epoch + progress.batch / max(1, progress.batches)
+            doing = f"{which or 'network  '}epoch {progress.epoch + 1}/{progress.epochs}  loss {progress.loss:.4f}"
+            line.phase(min(1.0, epochs / max(1, progress.epochs)), doing.replace("  ", ": ", 1))
+        if event == "epoch":
             record = progress.history[-1]
-            which = f"network {progress.network}/{progress.networks}  " if progress.networks > 1 else ""
             loss = "the base learners" if record.epoch < 0 else f"loss {record.loss:.4f}"
-            print(f"{which}epoch {record.epoch + 1}: {loss}, {self.metric} {record.score:.4f}")
+            line.log(f"{which}epoch {record.epoch + 1}: {loss}, {self.metric} {record.score:.4f}")

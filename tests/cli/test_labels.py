@@ -79,3 +79,26 @@ def test_mistakes_leave_nothing_behind(model: Path, tmp_path: Path, capsys: pyte
         assert here("labels", model, *arguments) == 2
         assert problem in capsys.readouterr().err
         assert not (tmp_path / "x").exists()
+
+
+def test_rows_labelled_before_an_edit_can_still_be_scored(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test = write(tmp_path / "test.csv", 40, 3)
+    assert here("labels", model, "rename", "damp", "rain", "--out", tmp_path / "1") == 0
+    assert here("labels", tmp_path / "1", "merge", "heat", "wind", "--into", "storm", "--out", tmp_path / "2") == 0
+    assert here("labels", tmp_path / "2", "rename", "storm", "Storm", "--out", tmp_path / "3") == 0
+    new = test.read_text().replace("damp", "rain").replace("heat;wind", "Storm").replace("heat", "Storm")
+    (tmp_path / "new.csv").write_text(new.replace("wind", "Storm").replace("Storm;rain;Storm", "rain;Storm"))
+    scores = []
+    for rows in (test, tmp_path / "new.csv"):
+        capsys.readouterr()
+        assert here("evaluate", tmp_path / "3", rows, "--json") == 0
+        shown = capsys.readouterr()
+        scores.append(json.loads(shown.out))
+        told = "labels as they were before the model's were edited: 'damp' is 'rain', 'heat' is 'Storm', 'wind' is"
+        assert (told in shown.err) == (rows == test)
+    assert scores[0]["by_label"] == scores[1]["by_label"]
+    assert here("labels", tmp_path / "3", "drop", "rain", "--out", tmp_path / "4") == 0
+    assert here("evaluate", tmp_path / "4", test, "--json") == 0
+    assert "'damp' is dropped" in capsys.readouterr().err

@@ -16,8 +16,10 @@ import io
 import json
 import random
 import sys
+import tarfile
 import time
 import warnings
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -38,11 +40,15 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.data.statistics import statistics
 from lampnet.encoders.image import ImageEncoder
-from lampnet.errors import LampnetError
+from lampnet.errors import DataError, LampnetError
 from lampnet.readers import dna, label_edges
 from lampnet.readers.any_format import read_file
 from lampnet.readers.arff_header import read_label_names
+from lampnet.readers.label_values import read_label_values
 from lampnet.readers.named import rcv1, reuters
+from lampnet.readers.named.addresses import Address
+from lampnet.readers.named.content_check import check_content
+from lampnet.readers.named.unpack import unpack
 from lampnet.readers.row_chunks import chunks
 from lampnet.readers.sources import Source
 from lampnet.readers.table_chunks import TableChunks
@@ -69,6 +75,7 @@ _TEXTS = {
     "molecules.jsonl": '{"smiles": "CCO", "labels": ["x"]}\n{"smiles": "c1ccccc1", "labels": []}\n',
     "table.csv": "text,labels\nred fox at sea,a|b\nblue sea and sky,a\n",
     "lists.csv": 'id,text,labels\n1,"a ""quoted"" text","[""a"", ""b""]"\n2,two words here,"[]"\n',
+    "python.csv": "text,labels\nred fox at sea,\"['a', 'b']\"\nblue sea,\"('it\\'s',)\"\nsky,\"[]\"\n",
     "numbers.csv": "f1,f2,colour,label_a,label_b\n1.5,2,red,0,1\n2.5,,blue,1,\n",
     "table.tsv": "text\tlabels\nred fox at sea\ta;b\nblue \"sea and sky\tb\n",
     "rows.libsvm": "0,1 1:0.5 7:1\n1 2:1 # c\n 3:2.5\n",
@@ -89,6 +96,11 @@ _BESIDE = {
     "topics.hier": "parent: None child: Root child-description: x\nparent: Root child: alpha child-description: y\n"
     "parent: alpha child: beta child-description: y\nparent: alpha child: gamma child-description: y\n",
     "edges.csv": "source,target\nalpha,beta\nbeta,gamma\n",
+    "parents.csv": "parent,child\nalpha,beta\nalpha,gamma\n",
+    "parents.taxonomy": "Root\talpha\nalpha\tbeta\tgamma\n",
+    "weights.csv": "# rare ones\nalpha,2\nbeta,0.5\n",
+    "weights.tsv": "alpha\tof the first\nbeta\tof the second\n",
+    "weights.json": '{"alpha": 2, "beta": 0.5, "gamma": "rare"}',
     "edges.tsv": "alpha\tbeta\nbeta\tgamma\n",
     "1.protein.links.txt": "p1 p2 score\n1.A 1.B 800\n1.B 1.C 900\n",
     "1.protein.info.txt": "id\tname\n1.A\talpha\n1.B\tbeta\n1.C\tgamma\n",
@@ -127,9 +139,27 @@ def _write_binary(folder: Path) -> None:
     matlab.savemat(folder / "packed.mat", {"X": np.eye(4, 3), "Y": np.eye(4, 2)}, do_compression=True)
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress(_TEXTS["rows.jsonl"].encode(), mtime=0))
     (folder / "table.csv.bz2").write_bytes(bz2.compress(_TEXTS["table.csv"].encode()))
+    _write_archives(folder)
     picture = Image.fromarray(draw.integers(0, 256, (24, 24, 3), dtype=np.uint8))
     for ending in ("png", "jpeg", "gif", "bmp", "webp", "tiff"):
         picture.save(folder / f"picture.{ending}")
+
+
+def _write_archives(folder: Path) -> None:
+    """As publishers offer them: stored and compressed members, in folders and with a comment."""
+    members = {"set/dense.arff": _TEXTS["dense.arff"], "set/labels.xml": _XML, "set/read me.txt": "about the set"}
+    for name, packing in (("fetched.zip", zipfile.ZIP_DEFLATED), ("stored.zip", zipfile.ZIP_STORED)):
+        with zipfile.ZipFile(folder / name, "w", packing) as archive:
+            archive.comment = b"a set"
+            for member, text in members.items():
+                archive.writestr(zipfile.ZipInfo(member), text)
+    for name, form in (("plain.tar", tarfile.GNU_FORMAT), ("pax.tar", tarfile.PAX_FORMAT)):
+        with tarfile.open(folder / name, "w", format=form) as tar:
+            for member, text in members.items():
+                info = tarfile.TarInfo(member if form == tarfile.GNU_FORMAT else f"{'long/' * 30}{member}")
+                info.size = len(text)
+                tar.addfile(info, io.BytesIO(text.encode()))
+    (folder / "fetched.tar.gz").write_bytes(gzip.compress((folder / "plain.tar").read_bytes(), mtime=0))
 
 
 def _rows(path: Path, draw: random.Random) -> None:
@@ -169,6 +199,35 @@ def _windows(path: Path, draw: random.Random) -> Dataset:
     )
 
 
+def _hierarchy(path: Path, draw: random.Random) -> None:
+    """As a training would: the edges, then what asks for all that is above a label."""
+    found = label_edges.read_label_hierarchy(path, LABELS)
+    assert len(found.ancestors) == len(LABELS)
+    label_edges.hierarchy_graph(found)
+
+
+def _values(path: Path, draw: random.Random) -> None:
+    for name, given in read_label_values(path, "weight").items():
+        name.encode()
+        given.place.encode()
+
+
+_FETCHED = Address("https://example.org", "fetched", (("*.arff", ""), ("*.xml", "names")))
+
+
+def _fetched(path: Path, draw: random.Random) -> None:
+    """As `lampnet data fetch` does with what came, which says what the system said."""
+    inside = path.parent.parent / "unpacked"
+    try:
+        if path.suffix != ".tar":  # which only an older name of a publisher's would be
+            check_content(path, path.name)
+        if path.suffix in (".zip", ".tar", ".gz"):
+            for name in unpack(path, _FETCHED, inside):
+                assert (inside / name).resolve().is_relative_to(inside.resolve())
+    except OSError as fault:
+        raise DataError(f"{path.name} cannot be written ({fault.strerror or fault})") from None
+
+
 def _ignoring_choices(read: Callable[[Path], object]) -> Reader:
     return lambda path, draw: read(path)
 
@@ -186,18 +245,27 @@ READERS: dict[str, Reader] = {
     "edges.tsv": _ignoring_choices(lambda path: label_edges.label_graph_edges(path, LABELS)),
     "1.protein.links.txt": _interactions,
     "1.protein.info.txt": _interactions,
+    "parents.csv": _hierarchy,
+    "parents.taxonomy": _hierarchy,
+    "weights.csv": _values,
+    "weights.tsv": _values,
+    "weights.json": _values,
 }
 
 
 def readers_of(name: str) -> list[Reader]:
     """All that read a file of this name."""
+    if name.endswith((".zip", ".tar", ".tar.gz")):
+        return [_fetched]
     if name in READERS:
         return [READERS[name]]
     if name.startswith("picture."):
         return [_picture]
     if ".jsonl" in name:
         return [_rows, _streamed]
-    return [_rows, _chunked] if name.endswith((".parquet", ".arrow", ".feather")) else [_rows]
+    if name.endswith((".parquet", ".arrow", ".feather")):
+        return [_rows, _chunked]
+    return [_rows, _rows, _fetched] if name.endswith((".arff", ".txt")) else [_rows]
 
 
 def write_seeds(folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ import random
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from bounded_cases import run_cases
 from damage import changed_json, damaged
 from safetensors.numpy import load, save
 from scipy import sparse
+from small_encoders import small_static, small_transformer
 
 from lampnet.config import Config
 from lampnet.data.dataset import Dataset, Table
@@ -59,6 +60,18 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
     "hierarchy": {"label_hierarchy": {"b": "a", "c": "a"}},
     "changed labels": {},
 }
+_READS = {"base_learners": "linear,pretrained_linear,pretrained_knn,label_names"}
+#: classifiers that read a small pretrained encoder beside the folder: who makes it, and what they are made with
+PRETRAINED: dict[str, tuple[Callable[[Path], str], dict[str, Any]]] = {
+    "pooled": (small_transformer, _READS | {"settings": SMALL | {"input.pretrained_use": "pooled"}}),
+    "tokens": (
+        small_transformer,
+        _READS | {"settings": SMALL | {"input.pretrained_use": "tokens", "training.keep_network": "always"}},
+    ),
+    "token nodes": (small_transformer, {"settings": SMALL | {"input.pretrained_use": "nodes"}}),
+    "static": (small_static, _READS | {"settings": SMALL | {"input.pretrained_use": "pooled"}}),
+}
+KINDS = (*LEARNERS, *CLASSIFIERS, *PRETRAINED)
 #: values that arrays are filled with, as far as their types hold them
 EXTREMES = (0, 1, -1, 127, 2**31 - 1, -(2**31), 1e30, -1e30, 1e-30, float("nan"), float("inf"))
 
@@ -66,7 +79,7 @@ EXTREMES = (0, 1, -1, 127, 2**31 - 1, -(2**31), 1e30, -1e30, 1e-30, float("nan")
 def rows_of(kind: str) -> Any:
     """Rows of one kind of input, by the first of which labels can be learned."""
     draw = np.random.default_rng(0)
-    if kind == "text":
+    if kind == "text" or kind in PRETRAINED:
         words = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree"])
         return [" ".join(draw.choice(words, size=4)) for _ in range(ROWS)]
     if kind == "wordset":
@@ -85,13 +98,24 @@ def rows_of(kind: str) -> Any:
     return draw.normal(size=(ROWS, 5)).astype(np.float32)
 
 
-def write_models(folder: Path) -> dict[str, Any]:
+def encoder_of(folder: Path, kind: str) -> Path:
+    """Where the pretrained encoder of a model is."""
+    return folder / f"encoder of {kind}"
+
+
+def loaded(folder: Path, target: Path, kind: str) -> LaMPClassifier:
+    return LaMPClassifier.load(target, pretrained=str(encoder_of(folder, kind)) if kind in PRETRAINED else None)
+
+
+def write_models(folder: Path, only: Container[str] = KINDS) -> dict[str, Any]:
     """A small model of every kind; returns two rows for each that it can predict."""
     plan.ON_TRIAL = ()  # labels are random: boosted trees would be left out
     draw = np.random.default_rng(1)
     sets = [[name for name in "abc" if draw.random() < 0.5] for _ in range(ROWS)]
     examples = {}
     for kind, learners in LEARNERS.items():
+        if kind not in only:
+            continue
         rows = rows_of(kind)
         labels = label_matrix(sets, tuple("abc"))
         data = Dataset(name=kind, kind=kind, rows=rows, labels=labels, label_names=tuple("abc"))
@@ -99,8 +123,13 @@ def write_models(folder: Path) -> dict[str, Any]:
         config = Config().updated({**SMALL, "model.base_learners": learners, "label_graph": graph})
         save_model(fit(Splits(train=data), config), folder / kind)
         examples[kind] = replace(rows, values=rows.values[:2]) if isinstance(rows, Table) else rows[:2]
-    for kind, wishes in CLASSIFIERS.items():
-        rows = rows_of(kind)
+    for kind in (*CLASSIFIERS, *PRETRAINED):
+        if kind not in only:
+            continue
+        rows, wishes = rows_of(kind), CLASSIFIERS.get(kind, {})
+        if kind in PRETRAINED:
+            make, wishes = PRETRAINED[kind]
+            wishes = wishes | {"pretrained": make(encoder_of(folder, kind))}
         usual = {"base_learners": "linear", "settings": SMALL, "random_state": 0, "validation_fraction": 0.5}
         made = LaMPClassifier(**usual | wishes)
         made.fit(rows, [[*one, "a"] for one in sets] if kind == "hierarchy" else sets)
@@ -253,8 +282,8 @@ def model_case(folder: Path, draw: random.Random, examples: dict[str, Any]) -> N
         (target / name).write_bytes(content)
     if draw.random() < 0.02:
         not_regular(target, draw)
-    if kind in CLASSIFIERS:
-        use_classifier(LaMPClassifier.load(target), examples[kind], draw)
+    if kind not in LEARNERS:
+        use_classifier(loaded(folder, target, kind), examples[kind], draw)
         return
     model = load_model(target)
     proba = model.proba(examples[kind])
@@ -272,11 +301,11 @@ def main() -> None:
     examples = write_models(folder)
     for kind in examples:
         try:
-            if kind not in CLASSIFIERS:
+            if kind in LEARNERS:
                 load_model(folder / kind).proba(examples[kind])
                 continue
             for number in range(20):  # all that may be asked of it
-                use_classifier(LaMPClassifier.load(folder / kind), examples[kind], random.Random(number))
+                use_classifier(loaded(folder, folder / kind, kind), examples[kind], random.Random(number))
         except LampnetError as fault:
             raise AssertionError(f"the good model {kind} is refused") from fault
     print(json.dumps(run_cases(lambda number: model_case(folder, random.Random(f"{seed} {number}"), examples), cases)))

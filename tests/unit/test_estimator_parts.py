@@ -173,3 +173,34 @@ def test_importance_of_a_label_by_what_the_caller_calls_it(model: LaMPClassifier
     assert importance.top(model.classes_[0]) == importance.top("0")
     with pytest.raises(DataError, match="no label '9'; known: 0, 1, 2, 3"):
         importance.top(9)
+
+
+def test_what_columns_became_is_told(model: LaMPClassifier, tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    wanted = {
+        "text": ["title", "plot"],
+        "number": ["year"],
+        "category": ["country"],
+        "words": ["tags"],
+        "smiles": ["drug"],
+    }
+    assert model.columns_ == wanted
+    assert LaMPClassifier.load(model.save(tmp_path / "model")).columns_ == wanted
+    quickly = LaMPClassifier(preset="quick", base_learners=["linear"])
+    table = pd.DataFrame({"year": COLUMNS["year"], "country": COLUMNS["country"]})
+    assert quickly.fit(table, Y).columns_ == {"number": ["year"], "category": ["country"]}
+    assert quickly.fit({"plot": COLUMNS["plot"]}, Y).columns_ == {"text": ["plot"]}
+    assert not hasattr(quickly.fit(table[["year"]].to_numpy(), Y), "columns_")
+
+
+def test_a_guessed_category_that_may_be_text_is_warned_of() -> None:
+    words = ["storm", "ship", "war", "love", "kiss", "gun", "sea", "sun"]
+    plots = [f"{words[i % 8]} {words[i % 5]}" for i in range(N)]  # each comes again: no text by the rule
+    names = [f"name{i}" for i in range(N)]
+    rows = {"plot": plots, "director": names, "country": COLUMNS["country"], "year": COLUMNS["year"]}
+    with pytest.warns(UserWarning, match=r"may be texts: 'director' \(90 of 90.*'plot' \(40 of 90 distinct, 2.0 words"):
+        fitted = LaMPClassifier(preset="quick", base_learners=["linear"]).fit(rows, Y)
+    assert fitted.columns_["category"] == ["plot", "director", "country"]
+    given = {"text": "plot", "category": ["director"]}
+    sure = LaMPClassifier(preset="quick", base_learners=["linear"], columns=given).fit(rows, Y)
+    assert sure.columns_["category"] == ["director", "country"]

@@ -107,10 +107,10 @@ def fit_streamed_stack(
     some = np.unique(np.linspace(0, n - 1, min(n, max(200, STACK_ENTRIES // n_labels))).astype(np.int64))
     X, Y = rows.take(some)
     stack.set_scale(np.stack([of(some, X) for of in out_of_fold], axis=-1))
-    fitted = StreamedStack(stack, out_of_fold)
+    made = StreamedStack(stack, out_of_fold)
     fold_n = fold_numbers(len(some), FOLDS, seed, rows.blocked)
-    stack.choose_and_fit_weights(fitted.logits(some, X), Y, fold_n)
-    return fitted
+    stack.choose_and_fit_weights(made.logits(some, X), Y, fold_n)
+    return made
 
 
 def _fitted(name: str, learner: BaseLearner, rows: RowStream, seed: int, context: FitContext) -> Arrays:

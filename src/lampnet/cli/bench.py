@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,9 @@ import typer
 
 from lampnet.cli.clone import import_from_clone
 from lampnet.errors import ConfigError, did_you_mean
+from lampnet.persistence.whole_file import WholeFile
 from lampnet.runtime.atomic_files import write_atomically
+from lampnet.runtime.folder_lock import claimed
 
 
 def command(
@@ -36,12 +39,15 @@ def command(
             "clone it and install it with `make install`"
         )
     if whole_fits is not None:
-        _whole_fits(whole_fits, rounds, as_json, out)
+        with nullcontext() if out is None else claimed(out.absolute().parent, out.name):
+            _whole_fits(whole_fits, rounds, as_json, out)
         return
-    found = bench.run(quick=quick, log=lambda sentence: typer.echo(sentence, err=as_json), threads=threads)
-    text = json.dumps(found, indent=1)
-    if out is not None:
-        out.write_text(text + "\n")
+    with nullcontext() if out is None else WholeFile(out) as file:  # it is tried before minutes are spent
+        found = bench.run(quick=quick, log=lambda sentence: typer.echo(sentence, err=as_json), threads=threads)
+        text = json.dumps(found, indent=1)
+        if file is not None:
+            file.file.write(text.encode() + b"\n")
+            file.finish()
     if as_json:
         typer.echo(text)
         return

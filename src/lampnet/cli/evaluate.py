@@ -63,7 +63,7 @@ def command(
     from lampnet.evaluation.known_regimes import Regime
     from lampnet.explain.report.score_page import write_score_page
     from lampnet.inference.known_labels import scores_given_known
-    from lampnet.inference.match_schema import as_trained, match_rows
+    from lampnet.inference.match_schema import as_trained, match_rows, with_label_edits
     from lampnet.inference.row_scores import row_scores
     from lampnet.persistence.model_folder import load_model
     from lampnet.runtime import distributed
@@ -80,6 +80,9 @@ def command(
     described = fitted.metadata.get("source")
     source = _as_in_training(described, model, source, is_given=data is not None)
     part = as_trained(fitted, source).part(split, fitted.config.training.seed, options.log)
+    part, edited = with_label_edits(fitted, part)
+    if edited:
+        options.log(edited)
     rows = match_rows(fitted, part)
     split = part_of_training(described, source) or split
     if rows.labels is None:

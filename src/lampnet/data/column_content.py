@@ -28,6 +28,8 @@ import numpy as np
 SAMPLE = 200
 #: a text's mean number of words where most values are distinct, and where many repeat
 TEXT_WORDS, PROSE_WORDS = 1.5, 5
+#: values from which on it can be told that categories hardly ever come again
+ENOUGH = 20
 _DNA = re.compile(r"[ACGTNacgtn]{8,}")
 _SMILES = re.compile(r"[A-Za-z0-9@+\-\[\]()=#$:/\\.%*~]+")
 _PICTURE = re.compile(r".+\.(?:jpe?g|png|gif|bmp|webp|tiff?)", re.IGNORECASE)
@@ -78,6 +80,20 @@ def is_text(sample: Sequence[str]) -> bool:
         return False
     words, distinct = words_per_value(sample), len(set(sample)) / len(sample)
     return (words >= TEXT_WORDS and distinct > 0.5) or (words >= PROSE_WORDS and distinct > 0.1)
+
+
+def is_doubtful_category(sample: Sequence[str]) -> bool:
+    """Whether strings that are taken for categories may be texts or names: of several words each, or mostly distinct.
+
+    >>> is_doubtful_category(["United States", "New Zealand"] * 50), is_doubtful_category(["US", "NZ"] * 50)
+    (False, False)
+    >>> is_doubtful_category(["no answer at all to this"] * 50), is_doubtful_category([f"id{i}" for i in range(50)])
+    (True, True)
+    """
+    if len(sample) < ENOUGH:
+        return False
+    words, distinct = words_per_value(sample), len(set(sample)) / len(sample)
+    return distinct > 0.5 or words >= PROSE_WORDS or (words >= TEXT_WORDS and distinct > 0.1)
 
 
 def words_per_value(sample: Sequence[str]) -> float:

@@ -1,4 +1,4 @@
-"""n_features_in_ and feature_names_in_ of the estimator: remembered at fit, compared later, as scikit-learn does."""
+"""n_features_in_, feature_names_in_ and columns_ of the estimator: remembered at fit, the first two compared later."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lampnet.runtime.warning_filters import WARNING_FILTERS
 
 #: kinds of rows that have a fixed number of features
 FEATURED = ("wordset", "vector", "columns", "parts")
-NAMES = ("n_features_in_", "feature_names_in_")
+NAMES = ("n_features_in_", "feature_names_in_", "columns_")
 
 
 def keep_features(estimator: Any, seen: Any = None) -> None:

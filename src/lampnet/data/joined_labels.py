@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 #: signs between labels, those that labels themselves hold least often first
-SEPARATORS = ("|", ";", "\t", " / ", ",")
+SEPARATORS = ("|", ";", "\t", "\n", " / ", ",")
 #: signs that names hold as often: they are asked about, not taken
-DOUBTFUL = (" - ", "/", "+", "&", ":", "、", "，", "；", " ")
+DOUBTFUL = (" - ", "•", "·", " and ", "/", "+", "&", ":", "、", "，", "；", "_", "-", " ")
+#: signs inside names, too (sci-fi, B-PER): parts that always stand first or always later are no labels
+INSIDE_NAMES = ("_", "-")
 #: how people write signs that are hard to write
-SIGNS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";"}
+SIGNS = {"tab": "\t", "\\t": "\t", "newline": "\n", "\\n": "\n", "comma": ",", "semicolon": ";"}
 
 
 #: bytes of memory that a label takes, and that each sign of a Python list takes while it is parsed
@@ -37,12 +39,14 @@ def found_separator(cells: Sequence[str]) -> str:
 def doubtful_separator(cells: Sequence[str]) -> str:
     """A sign that joins what other cells name alone, in a tenth of these distinct cells; "" where there is none.
 
-    So does a sign between few parts that make many cells.
+    So does a sign between few parts that make many cells, if it is not part of names.
 
     >>> doubtful_separator(["war", "drama", "war+drama"]), doubtful_separator(["New York", "New Delhi", "Rome"])
     ('+', '')
     >>> doubtful_separator(["a b", "b c", "a c", "b d", "d a", "c d", "a b c", "b c d"])
     ' '
+    >>> doubtful_separator(["sci-fi", "war"]), doubtful_separator(["fi-war", "war", "fi"])
+    ('', '-')
     """
     alone = {cell.strip() for cell in cells}
     for sign in DOUBTFUL:
@@ -51,9 +55,18 @@ def doubtful_separator(cells: Sequence[str]) -> str:
         if known * 2 >= len(joined) and known * 10 >= len(alone) > 0:
             return sign
         parts = set().union(*joined)
-        if len(joined) * 2 >= len(alone) and len(parts) * 2 <= len(joined):
+        few = len(joined) * 2 >= len(alone) and len(parts) * 2 <= len(joined)
+        if few and (sign not in INSIDE_NAMES or _change_places(alone, sign)):
             return sign
     return ""
+
+
+def _change_places(cells: Collection[str], sign: str) -> bool:
+    """Whether half of the parts that are not numbers stand first in one cell and later in another."""
+    rows = [parts for cell in cells if len(parts := taken_apart(cell, sign) or []) > 1]
+    first, later = {parts[0] for parts in rows}, {part for parts in rows for part in parts[1:]}
+    words = {part for part in first | later if not part.isdecimal()}
+    return len(words & first & later) * 2 >= max(len(words), 1)
 
 
 def taken_apart(cell: str, separator: str, check: Callable[[int], None] = _unlimited) -> list[str] | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.column_content import SAMPLE, role_of_values
+from lampnet.data.column_content import SAMPLE, is_doubtful_category, role_of_values, words_per_value
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.from_arrays import column_names, column_values, is_frame, is_missing, only_texts, rows_of
 from lampnet.data.names import half_a_character, repeated, unwritable
@@ -109,6 +109,41 @@ def kind_of_roles(roles: Roles) -> str:
     """
     kinds = {COLUMN_KINDS[role] for _, role in roles}
     return kinds.pop() if kinds == {"columns"} or len(roles) == 1 else "parts"
+
+
+def roles_as_read(roles: Roles, kind: str) -> dict[str, list[str]]:
+    """Role -> its columns, as rows of this kind are read.
+
+    >>> roles_as_read((("plot", "text"), ("year", "number")), "parts")
+    {'text': ['plot'], 'number': ['year']}
+    >>> roles_as_read((("plot", "text"), ("year", "number")), "columns"), roles_as_read((("plot", "category"),), "text")
+    ({'category': ['plot'], 'number': ['year']}, {'text': ['plot']})
+    """
+    found: dict[str, list[str]] = {}
+    for name, role in roles:
+        if kind == "columns" and COLUMN_KINDS[role] != kind:
+            role = "category"
+        elif kind not in ("columns", "parts"):
+            role = next((other for other, made in COLUMN_KINDS.items() if made == kind), role)
+            role = "number" if kind in ("vector", "wordset") else role
+        found.setdefault(role, []).append(name)
+    return found
+
+
+def doubtful_categories(X: Any, names: Sequence[str]) -> str:
+    """What to say of categories that may be texts, and were not given as categories; "" where there are none.
+
+    >>> doubtful_categories({"director": [f"Name{i}" for i in range(40)], "country": ["US", "NZ"] * 20}, ["director"])
+    "'director' (40 of 40 distinct, 1.0 words on average)"
+    """
+    columns, found = columns_of(X), []
+    for name in names:
+        some = islice((value for value in columns[name] if not is_missing(value)), SAMPLE)
+        sample = [value.strip() for value in some if isinstance(value, str)]
+        if is_doubtful_category(sample):
+            distinct = f"{len(set(sample))} of {len(sample)} distinct"
+            found.append(f"{name!r} ({distinct}, {words_per_value(sample):.1f} words on average)")
+    return ", ".join(found)
 
 
 def roles_sentence(roles: Roles) -> str:

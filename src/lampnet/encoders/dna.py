@@ -23,6 +23,8 @@ from lampnet.errors import DataError
 
 UNKNOWN_BASE = 4
 KMER = 6
+#: length of a row's gapped words beside that of its words without a gap
+GAPPED_WEIGHT = 0.7
 CHUNK = 4_096
 
 
@@ -117,12 +119,13 @@ class DnaEncoder(Encoder):
     def features_of(self, windows: np.ndarray) -> sparse.csr_matrix:
         """Counts of six-base words, each word and its reverse complement as one; log, each row of length one.
 
-        Words around gaps are together as heavy as the words without one.
+        Words of three and three bases around a gap, whichever of the gaps it is, come behind, at a lower weight.
         """
-        whole, *gapped = (_word_counts(windows, offsets) for offsets in word_offsets(self.config.gapped_words))
-        if not gapped:
-            return whole
-        return unit_rows(sparse.hstack([whole, *(block / len(gapped) ** 0.5 for block in gapped)], format="csr"))
+        words = _word_counts(windows, [0])
+        gaps = self.config.gap_lengths
+        if not gaps:
+            return words
+        return unit_rows(sparse.hstack([words, GAPPED_WEIGHT * _word_counts(windows, gaps)], format="csr"))
 
     def embedding(self, width: int) -> MotifNodes:
         return MotifNodes(self.config.filter_bases, self.config.pool, width)
@@ -138,19 +141,21 @@ class DnaEncoder(Encoder):
 
     @property
     def n_features(self) -> int:
-        return canonical_words()[1] * len(word_offsets(self.config.gapped_words))
+        return canonical_words()[1] * (2 if self.config.gap_lengths else 1)
 
     def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
-        """A word of six bases with the word that it is on the other strand; N for a base of a gap."""
+        """A word of six bases with the word that it is on the other strand; two points for a gap."""
         return [NamedFeature(" / ".join(dict.fromkeys(_words_of(int(column))))) for column in columns]
 
     def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
         bases = "".join(BASES[base] for base in encoded.parsed[row])
         found = []
         for named, column in zip(self.name_features(columns), columns, strict=True):
-            words = "|".join(word.replace("N", ".") for word in _words_of(int(column)))
-            starts = re.finditer(f"(?=({words}))", bases)  # of words that overlap too
-            found.append(named._replace(places=tuple(at.span(1) for at in starts)))
+            gapped, spans = int(column) >= canonical_words()[1], []
+            for gap in self.config.gap_lengths if gapped else [0]:
+                words = "|".join(word.replace("..", "." * gap) for word in _words_of(int(column)))
+                spans += [at.span(1) for at in re.finditer(f"(?=({words}))", bases)]  # of words that overlap too
+            found.append(named._replace(places=tuple(sorted(spans))))
         return found
 
     def no_rows(self) -> np.ndarray:
@@ -185,34 +190,36 @@ def reverse_complement(rows: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(np.array([3, 2, 1, 0, 4], dtype=np.uint8)[rows[:, ::-1]])
 
 
-def word_offsets(gapped: int) -> list[tuple[int, ...]]:
-    """Where the six bases of a word lie: side by side, and three and three around gaps of 1 to `gapped` bases.
+def word_offsets(gap: int) -> list[int]:
+    """Where the six bases of a word lie, three and three around a gap.
 
-    >>> word_offsets(1)
-    [(0, 1, 2, 3, 4, 5), (0, 1, 2, 4, 5, 6)]
+    >>> word_offsets(0), word_offsets(2)
+    ([0, 1, 2, 3, 4, 5], [0, 1, 2, 5, 6, 7])
     """
-    half = KMER // 2
-    return [tuple(i + gap * (i >= half) for i in range(KMER)) for gap in range(gapped + 1)]
+    return [i + gap * (i >= KMER // 2) for i in range(KMER)]
 
 
-def _word_counts(windows: np.ndarray, offsets: tuple[int, ...]) -> sparse.csr_matrix:
-    """Log counts of words whose bases lie at these offsets, each row of length one.
+def _word_counts(windows: np.ndarray, gaps: Sequence[int]) -> sparse.csr_matrix:
+    """Log counts of words around any of these gaps, each row of length one.
 
-    The offsets read the same from both ends, so the other strand has the same words as for bases side by side.
+    Their bases lie the same from both ends, so the other strand has the same words as for bases side by side.
     """
     table, n_words = canonical_words()
     parts = [sparse.csr_matrix((0, n_words), dtype=np.float32)]
     for first in range(0, len(windows), CHUNK):
         part = windows[first : first + CHUNK]
         known = part < UNKNOWN_BASE
-        starts = max(0, part.shape[1] - offsets[-1])
-        code = np.zeros((len(part), starts), dtype=np.int64)
-        whole = np.ones((len(part), starts), dtype=bool)
-        for i in offsets:
-            code = code * 4 + part[:, i : i + starts]
-            whole &= known[:, i : i + starts]
-        row, _ = np.nonzero(whole)
-        counts = counted(row, table[code[whole]], (len(part), n_words))
+        counts = sparse.csr_matrix((len(part), n_words), dtype=np.float32)
+        for gap in gaps:
+            offsets = word_offsets(gap)
+            starts = max(0, part.shape[1] - offsets[-1])
+            code = np.zeros((len(part), starts), dtype=np.int64)
+            whole = np.ones((len(part), starts), dtype=bool)
+            for i in offsets:
+                code = code * 4 + part[:, i : i + starts]
+                whole &= known[:, i : i + starts]
+            row, _ = np.nonzero(whole)
+            counts = counts + counted(row, table[code[whole]], (len(part), n_words))
         counts.data = np.log1p(counts.data)
         parts.append(counts)
     return unit_rows(sparse.vstack(parts, format="csr"))
@@ -221,16 +228,16 @@ def _word_counts(windows: np.ndarray, offsets: tuple[int, ...]) -> sparse.csr_ma
 def _words_of(column: int) -> tuple[str, str]:
     """The six bases of a feature, and those of the other strand.
 
-    >>> _words_of(1), _words_of(2 * 2080 + 1)
-    (('AAAAAC', 'GTTTTT'), ('AAANNAAC', 'GTTNNTTT'))
+    >>> _words_of(1), _words_of(2080 + 1)
+    (('AAAAAC', 'GTTTTT'), ('AAA..AAC', 'GTT..TTT'))
     """
     table, n_words = canonical_words()
-    gap, number = divmod(column, n_words)
+    gapped, number = divmod(column, n_words)
     code = int(np.argmax(table == number))  # the lesser of the two
     word = "".join(BASES[code // 4**place % 4] for place in reversed(range(KMER)))
     other = "".join(BASES[3 - BASES.index(base)] for base in reversed(word))
-    half = KMER // 2
-    return word[:half] + gap * "N" + word[half:], other[:half] + gap * "N" + other[half:]
+    half, gap = KMER // 2, gapped * ".."
+    return word[:half] + gap + word[half:], other[:half] + gap + other[half:]
 
 
 @cache

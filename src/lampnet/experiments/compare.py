@@ -86,8 +86,8 @@ def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> d
     """For each score which method is best, and how LaMP stands to it.
 
     LaMP's best row counts when several of its forms were compared. `margin` is LaMP's score less the best of
-    the others: below zero LaMP is not the best choice, where the difference is `clear`. Scores that no method has are
-    left out.
+    the others: below zero LaMP is not the best choice, where the difference is `clear`. Without LaMP, or without
+    others, `lead` is how far the best is ahead of the second. Scores that no method has are left out.
 
     >>> rows = [{"system": "lamp", "title": "LaMP", "finished": True, "ranking": {}, "best": {"micro_f1": 0.4}},
     ...         {"system": "svm", "title": "SVM", "finished": True, "ranking": {}, "best": {"micro_f1": 0.5}}]
@@ -115,6 +115,15 @@ def verdicts(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> d
                 "margin": lamp_value - rival_value,
                 "clear": is_clear(lamp, rival, name, decisions),
             }
+        elif len(scored) > 1:
+            second_value, second = max((pair for pair in scored if pair[1] is not best), key=lambda pair: pair[0])
+            found[name] |= {
+                "second": second["system"],
+                "second_title": second["title"],
+                "second_score": second_value,
+                "lead": best_value - second_value,
+                "clear": is_clear(best, second, name, decisions),
+            }
     return found
 
 
@@ -124,7 +133,7 @@ def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> 
     compared = {name: verdict for name, verdict in found.items() if "margin" in verdict}
     lines = [f"{row['title']} {row['status']}." for row in results if not row.get("finished")]
     if not compared:
-        return lines
+        return [*lines, *_without_lamp(found), *_how_sure(results if any("lead" in v for v in found.values()) else [])]
     clear = {name: verdict for name, verdict in compared.items() if verdict["clear"]}
     behind = {name: verdict for name, verdict in clear.items() if verdict["margin"] < 0}
     ahead = [_NAMES[name][1] for name, verdict in clear.items() if verdict["margin"] > 0]
@@ -141,10 +150,31 @@ def sentences(results: Sequence[Mapping[str, Any]], decisions: str = "best") -> 
             f"LaMP is NOT the best choice for {_NAMES[name][1]}: {verdict['rival_title']} reaches "
             f"{verdict['rival_score']:.3f}, LaMP {verdict['lamp_score']:.3f} ({verdict['margin']:+.3f})."
         )
-    test_rows = next((row["data"]["rows"]["test"] for row in results if "data" in row), 0)
-    if test_rows:
-        lines.append(f"One run on {test_rows} test rows; another seed of the training may change the order again.")
+    return [*lines, *_how_sure(results)]
+
+
+def _without_lamp(found: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Which method is the best choice for what, where LaMP was not compared with others."""
+    compared = {name: verdict for name, verdict in found.items() if "lead" in verdict}
+    ahead: dict[str, list[str]] = {}
+    for name, verdict in compared.items():
+        if verdict["clear"]:
+            ahead.setdefault(verdict["title"], []).append(_NAMES[name][1])
+    lines = [f"The best choice for {_listed(scores)} is {title}." for title, scores in ahead.items()]
+    unclear = [_NAMES[name][1] for name, verdict in compared.items() if not verdict["clear"]]
+    if unclear:
+        lines.append(
+            f"No clear winner for {_listed(unclear)}: the best two differ by no more than the choice of the test rows "
+            "explains."
+        )
     return lines
+
+
+def _how_sure(results: Sequence[Mapping[str, Any]]) -> list[str]:
+    test_rows = next((row["data"]["rows"]["test"] for row in results if "data" in row), 0)
+    if not test_rows:
+        return []
+    return [f"One run on {test_rows} test rows; another seed of the training may change the order again."]
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -29,6 +29,7 @@ from lampnet.experiments.time_limit import stoppable
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
 from lampnet.runtime.folder_lock import claimed
+from lampnet.runtime.regular_files import append_regular
 from lampnet.runtime.signals import signals_collected
 from lampnet.training.progress import Progress, Stopped
 
@@ -254,7 +255,7 @@ def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str,
         raise MissingExtra("optuna", "tune", "lampnet tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        (folder / JOURNAL).open("a").close()
+        append_regular(folder / JOURNAL).close()
     except OSError as fault:
         raise ConfigError(
             f"{folder} cannot be the folder of a search ({fault.strerror or fault}); give another folder"

@@ -8,7 +8,7 @@ encoders give them: RDKit and the gradients of a picture cannot be expressed. `f
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,7 +17,14 @@ import numpy as np
 
 from lampnet.encoders.base import EncodedRows, Encoder
 from lampnet.encoders.columns import ColumnsEncoder
-from lampnet.encoders.dna import UNKNOWN_BASE, DnaEncoder, canonical_words, reverse_complement, word_offsets
+from lampnet.encoders.dna import (
+    GAPPED_WEIGHT,
+    UNKNOWN_BASE,
+    DnaEncoder,
+    canonical_words,
+    reverse_complement,
+    word_offsets,
+)
 from lampnet.encoders.image import ImageEncoder
 from lampnet.encoders.molecule import MoleculeEncoder
 from lampnet.encoders.molecule_features import ATOM_FEATURES
@@ -258,23 +265,26 @@ class DnaInput(RowInput):
 
     @cached_property
     def features(self) -> Value:
-        whole, *gapped = (self._word_counts(offsets) for offsets in word_offsets(self.encoder.config.gapped_words))
-        if not gapped:
-            return whole
-        return unit_rows(self.graph, self.graph.joined([whole, *(block / len(gapped) ** 0.5 for block in gapped)], 1))
+        words, gaps = self._word_counts([0]), self.encoder.config.gap_lengths
+        if not gaps:
+            return words
+        return unit_rows(self.graph, self.graph.joined([words, self._word_counts(gaps) * GAPPED_WEIGHT], 1))
 
-    def _word_counts(self, offsets: tuple[int, ...]) -> Value:
-        """Log counts of words whose bases lie at these offsets, each row of length one."""
-        graph, starts = self.graph, self.encoder.window - offsets[-1]
-        table, n_words = canonical_words()
-        if starts < 1:
-            return graph.filled(graph.joined([self.bases_BW.size(0), _one(n_words)], 0), 0, np.float32)
-        steps = [self.bases_BW.sliced(i, i + starts, 1) for i in offsets]
-        code, whole = steps[0], steps[0] < np.int64(UNKNOWN_BASE)
-        for step in steps[1:]:
-            code, whole = code * np.int64(4) + step, whole & (step < np.int64(UNKNOWN_BASE))
-        number = graph.value(table.astype(np.int64)).taken(graph.where(whole, code, np.int64(0)), axis=0)
-        counts = _counts(graph, graph.where(whole, number, np.int64(-1)), n_words)
+    def _word_counts(self, gaps: Sequence[int]) -> Value:
+        """Log counts of words around any of these gaps, each row of length one."""
+        graph, (table, n_words) = self.graph, canonical_words()
+        counts = graph.filled(graph.joined([self.bases_BW.size(0), _one(n_words)], 0), 0, np.float32)
+        for gap in gaps:
+            offsets = word_offsets(gap)
+            starts = self.encoder.window - offsets[-1]
+            if starts < 1:
+                continue
+            steps = [self.bases_BW.sliced(i, i + starts, 1) for i in offsets]
+            code, whole = steps[0], steps[0] < np.int64(UNKNOWN_BASE)
+            for step in steps[1:]:
+                code, whole = code * np.int64(4) + step, whole & (step < np.int64(UNKNOWN_BASE))
+            number = graph.value(table.astype(np.int64)).taken(graph.where(whole, code, np.int64(0)), axis=0)
+            counts = counts + _counts(graph, graph.where(whole, number, np.int64(-1)), n_words)
         return unit_rows(graph, graph.op("Log", counts + 1.0))
 
     def feeds(self, rows: Any, encoded: EncodedRows) -> Arrays:

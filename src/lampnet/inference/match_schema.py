@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +46,49 @@ def as_trained(model: FittedModel, source: Source, unlabelled: bool = False) -> 
 
 def _is_named(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(name, str) for name in value))
+
+
+def moves_of(metadata: Mapping[str, Any]) -> dict[str, str | None]:
+    """What became of labels that were renamed, merged or (None) dropped since the training, out of a model folder.
+
+    >>> moves_of({"label_moves": {"italy": "Italy", "misc": None, "odd": 5}}), moves_of({})
+    ({'italy': 'Italy', 'misc': None}, {})
+    """
+    moves = metadata.get("label_moves")
+    pairs = moves.items() if isinstance(moves, dict) else ()
+    return {old: new for old, new in pairs if isinstance(old, str) and (new is None or isinstance(new, str))}
+
+
+def with_label_edits(model: FittedModel, data: Dataset) -> tuple[Dataset, str]:
+    """Rows that were labelled before labels were renamed, merged or dropped, with the labels of today; and what to say.
+
+    A merged label is true where any of its parts is, and unknown where none is and one is unknown.
+    """
+    moves, shown = moves_of(model.metadata), set(model.label_names)
+    if data.labels is None:
+        return data, ""
+    moved = {name: moves[name] for name in data.label_names if name not in shown and name in moves}
+    moved = {old: new for old, new in moved.items() if new is None or new in shown}
+    if not moved:
+        return data, ""
+    names = tuple(dict.fromkeys(new for old in data.label_names if (new := moved.get(old, old)) is not None))
+    place, given = {name: number for number, name in enumerate(names)}, data.labels.tocoo()
+    target = np.array([place[new] if (new := moved.get(old, old)) is not None else -1 for old in data.label_names])
+    kept = target[given.col] >= 0
+    rows, columns, values = given.row[kept], target[given.col][kept], given.data[kept]
+    shape = (len(data), len(names))
+    ones, unknown = (
+        sparse.csr_matrix((np.ones(int(some.sum())), (rows[some], columns[some])), shape=shape) > 0
+        for some in (values == 1, np.isnan(values))
+    )
+    labels = sparse.csr_matrix(ones, dtype=np.float32)
+    left = (unknown > ones).tocoo()
+    labels = labels + sparse.csr_matrix(
+        (np.full(left.nnz, np.nan, dtype=np.float32), (left.row, left.col)), shape=shape
+    )
+    said = ", ".join(f"{old!r} is dropped" if new is None else f"{old!r} is {new!r}" for old, new in moved.items())
+    sentence = f"{data.name}: labels as they were before the model's were edited: {said[:400]}"
+    return replace(data, labels=labels, label_names=names), sentence
 
 
 def match_rows(model: FittedModel, data: Dataset, part: str = "") -> Dataset:

@@ -15,7 +15,9 @@ import numpy as np
 
 from lampnet.data.dataset import KINDS
 from lampnet.data.labels import Form
+from lampnet.data.named_columns import ALIASES
 from lampnet.data.names import utf8
+from lampnet.data.parts import COLUMN_KINDS
 from lampnet.errors import DataError, ModelFolderError
 from lampnet.evaluation.metrics import METRICS
 from lampnet.inference.predictor import FittedModel
@@ -44,6 +46,7 @@ class SavedEstimator:
     feature_names  where X had names
     n_features     of word sets, vectors and tables; None for other kinds
     epochs         how many epochs the training had
+    columns        role -> the columns that have it, where X had named columns
     """
 
     classes: np.ndarray
@@ -52,6 +55,7 @@ class SavedEstimator:
     feature_names: tuple[str, ...] = ()
     n_features: int | None = None
     epochs: int = 0
+    columns: dict[str, list[str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """JSON data; labels that would come back as something else are refused."""
@@ -67,7 +71,7 @@ class SavedEstimator:
         plain = {name: _plain(value) for name, value in self.params.items()}
         params = {name: value for name, value in plain.items() if value is not _plain}
         own = {"classes": classes, "class_type": kind, "params": params, "feature_names": list(self.feature_names)}
-        return own | asdict(self.form)
+        return own | asdict(self.form) | {"columns": self.columns}
 
     @classmethod
     def read(cls, model: FittedModel) -> SavedEstimator:
@@ -80,7 +84,7 @@ class SavedEstimator:
             params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
             columns = encoder.feature_names if encoder.kind == "columns" else tuple(name for name, _ in encoder.roles)
             labels = np.array(model.label_names, dtype=object)
-            return cls(labels, Form(named=True), params, columns, count, epochs)
+            return cls(labels, Form(named=True), params, columns, count, epochs, _columns_of_file(model))
         if not isinstance(saved, dict):
             raise ModelFolderError("the description of its estimator is no JSON object")
         names = saved.get("feature_names")
@@ -92,7 +96,38 @@ class SavedEstimator:
         if not all(isinstance(value, bool) for value in form.values()):
             raise ModelFolderError("its description of the form of y is neither true nor false")
         classes = _classes(saved, model.label_names)
-        return cls(classes, Form(**form), _params(saved), tuple(names), count, epochs)
+        roles = _columns(saved.get("columns", {}))
+        return cls(classes, Form(**form), _params(saved), tuple(names), count, epochs, roles)
+
+
+def _columns(given: Any) -> dict[str, list[str]]:
+    """Role -> columns, as a model folder has it."""
+    if not isinstance(given, dict) or not set(given) <= set(COLUMN_KINDS):
+        raise ModelFolderError("the roles of its columns are not known")
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in given.values()):
+        raise ModelFolderError("its columns are no lists of names")
+    return given
+
+
+def _columns_of_file(model: FittedModel) -> dict[str, list[str]]:
+    """Role -> columns of the file that the command line trained with; empty where it was no table."""
+    found: dict[str, list[str]] = {}
+    if model.encoder.roles:
+        for name, role in model.encoder.roles:
+            found.setdefault(role, []).append(name)
+        return found
+    source = model.metadata.get("source")
+    given = source.get("columns") if isinstance(source, dict) else None
+    given = given if isinstance(given, dict) else {}
+    taken: set[str] = set()
+    # `features` names every column of a table of numbers, categories and dates: it comes last.
+    for role, names in sorted(given.items(), key=lambda pair: pair[0] == "features"):
+        role, names = ALIASES.get(role, role), [names] if isinstance(names, str) else names
+        if role in COLUMN_KINDS and isinstance(names, (list, tuple)):
+            own = [name for name in names if isinstance(name, str) and name not in taken]
+            taken.update(own)
+            found |= {role: own} if own else {}
+    return found
 
 
 def _classes(saved: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarray:

@@ -34,7 +34,7 @@ from lampnet.model.label_graph import LabelGraph, label_graph
 from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.base_learner_files import remove_base_learner_files
 from lampnet.pipeline.continuing import Start, continued, continued_from
-from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log
+from lampnet.pipeline.control import IN_MEMORY, Control, FitRun, Log, no_log, no_phase
 from lampnet.pipeline.hierarchy_of_rows import check_mapped, with_parents
 from lampnet.pipeline.known import fit_conditional, known_rows
 from lampnet.pipeline.mapped_rows import MappedRows
@@ -89,7 +89,7 @@ def fit(
     start         a model to learn on from: see `lampnet.pipeline.continuing`; its hierarchy stays
     """
     team = distributed.team()
-    run = run if team.leads else replace(run, log=no_log)
+    run = run if team.leads else replace(run, log=no_log, phase=no_phase)
     if isinstance(data, MappedRows):
         if label_weight is not None:
             raise ConfigError("rows that are mapped from disk take no label weights; give fewer rows, or parts")

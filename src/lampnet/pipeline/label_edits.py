@@ -33,6 +33,7 @@ from lampnet.evaluation.choose_rules import Decisions
 from lampnet.evaluation.rules import PerLabelThreshold, Rule
 from lampnet.evaluation.whole_set import WholeSet
 from lampnet.inference.conditional import Conditional
+from lampnet.inference.match_schema import moves_of
 from lampnet.inference.predictor import FittedModel
 from lampnet.inference.shown_labels import ShownLabels, any_of
 
@@ -50,7 +51,8 @@ def rename_label(model: FittedModel, old: str, new: str) -> FittedModel:
     _check_new_name(new, [name for name in model.label_names if name != old])
     names = tuple(new if number == at else name for number, name in enumerate(model.label_names))
     hierarchy = None if model.hierarchy is None else model.hierarchy.with_labels(names)
-    return _noted(_under(replace(model, label_names=names), hierarchy), f"{old!r} renamed to {new!r}")
+    made = _under(replace(model, label_names=names), hierarchy)
+    return _noted(made, f"{old!r} renamed to {new!r}", {old: new})
 
 
 def drop_label(model: FittedModel, name: str) -> FittedModel:
@@ -60,7 +62,7 @@ def drop_label(model: FittedModel, name: str) -> FittedModel:
         raise ConfigError(f"{name!r} is the only label of the model; it cannot be dropped")
     sources = [(number,) for number in range(len(model.label_names)) if number != at]
     names = tuple(label for label in model.label_names if label != name)
-    return _noted(_edited(model, names, sources), f"{name!r} dropped")
+    return _noted(_edited(model, names, sources), f"{name!r} dropped", {name: None})
 
 
 def merge_labels(model: FittedModel, merged: Sequence[str], into: str) -> FittedModel:
@@ -73,7 +75,8 @@ def merge_labels(model: FittedModel, merged: Sequence[str], into: str) -> Fitted
     names = tuple(into if number == parts[0] else model.label_names[number] for number in left)
     sources = [parts if number == parts[0] else (number,) for number in left]
     listed = ", ".join(repr(model.label_names[number]) for number in parts)
-    return _noted(_edited(model, names, sources), f"{listed} merged into {into!r}")
+    moves = {model.label_names[number]: into for number in parts}
+    return _noted(_edited(model, names, sources), f"{listed} merged into {into!r}", moves)
 
 
 def add_label(
@@ -146,11 +149,15 @@ def _check_new_name(name: str, others: Sequence[str]) -> None:
         raise ConfigError(f"the model has a label {name[:80]!r} already; give another name, or merge them")
 
 
-def _noted(model: FittedModel, edit: str) -> FittedModel:
-    """What was done, for the model card."""
+def _noted(model: FittedModel, edit: str, moves: Mapping[str, str | None] | None = None) -> FittedModel:
+    """What was done, for the model card and, as moves from labels to labels, for rows labelled before it."""
     edits = model.metadata.get("label_edits", [])
+    before = moves_of(model.metadata)
+    now = {old: new if new is None or moves is None else moves.get(new, new) for old, new in before.items()}
+    moved = {old: new for old, new in (now | dict(moves or {})).items() if old != new}
     kept = {key: value for key, value in model.metadata.items() if key not in ("estimator", "model_sha256")}
-    return replace(model, metadata=kept | {"label_edits": [*edits, edit], "labels": len(model.label_names)})
+    changed = {"label_edits": [*edits, edit], "label_moves": moved, "labels": len(model.label_names)}
+    return replace(model, metadata=kept | changed)
 
 
 def _edited(

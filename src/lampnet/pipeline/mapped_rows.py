@@ -79,7 +79,8 @@ class GrowingArray:
         self.path, self.dtype, self.shape_after = path, like.dtype, like.shape[1:]
         self.length = 0
         self.digest = hashlib.sha256()
-        self.file: IO[bytes] = path.open("wb")
+        # Nothing is there: what could not be removed before may lead elsewhere.
+        self.file: IO[bytes] = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb")
         self.file.write(b"\0" * _HEADER)
 
     def append(self, rows: np.ndarray) -> None:

@@ -28,6 +28,8 @@ from lampnet.model.stacked import StackedLaMP
 from lampnet.pipeline.control import Control
 from lampnet.pipeline.plan import Fold, Plan
 from lampnet.runtime import distributed
+from lampnet.runtime.atomic_files import check_no_link
+from lampnet.runtime.budget import Budget
 from lampnet.runtime.torch_state import threads
 from lampnet.training.checkpoint import remove_checkpoints
 from lampnet.training.first_logits import match_label_priors
@@ -67,15 +69,16 @@ def train_members(
     work = _Members(plan, config, graph, control)
     numbers = list(range(len(plan.folds)))
     workers = cores(work.threads, len(numbers))
-    rounds = -(-len(numbers) // workers)
-    budget = seconds / rounds
-    members = work.side_by_side(numbers[:workers], workers, budget)
+    time = _Time(control.budget, seconds, -(-len(numbers) // workers))
+    members = work.side_by_side(numbers[:workers], workers, time)
     rest = numbers[workers:]
-    if rest and not control.received:
+    if rest and not control.received and not time.is_over():
         if _promising(members):
-            members += work.side_by_side(rest, workers, budget)
+            members += work.side_by_side(rest, workers, time)
         else:
             control.log(f"{len(members)} of {len(numbers)} networks trained, no better than the base learners: no more")
+    if len(members) < len(numbers) and time.is_over():
+        control.log(f"{len(members)} of {len(numbers)} networks trained in the time that was left")
     return sorted(members, key=lambda member: member.number)
 
 
@@ -92,6 +95,28 @@ def cores(asked: int, members: int) -> int:
     return max(1, min(members, asked or len(os.sched_getaffinity(0))))
 
 
+class _Time:
+    """The wall time that members share: what one takes longer than its part, the next ones take less.
+
+    seconds  for all of them; 0 for no limit
+    rounds   how many are trained one after the other
+    """
+
+    def __init__(self, budget: Budget, seconds: float, rounds: int) -> None:
+        self.budget, self.seconds, self.rounds = budget, seconds, rounds
+        self.began = budget.spent()
+
+    def is_over(self) -> bool:
+        """Whether no other member is to be begun."""
+        return 0 < self.seconds <= self.budget.spent() - self.began
+
+    def of_next(self) -> float:
+        """Seconds for the next member; 0 for no limit."""
+        left, rounds = self.seconds - (self.budget.spent() - self.began), self.rounds
+        self.rounds = max(1, rounds - 1)
+        return max(1e-3, left / rounds) if self.seconds else 0.0
+
+
 class _Members:
     """What all members of one fit share."""
 
@@ -100,16 +125,17 @@ class _Members:
         self.threads = 1 if len(plan.folds[0].train) < FEW_ROWS else config.training.threads
         self.lock = threading.Lock()
 
-    def side_by_side(self, numbers: list[int], workers: int, seconds: float) -> list[Member]:
-        """Train these members, `workers` at a time, each for at most this many seconds."""
+    def side_by_side(self, numbers: list[int], workers: int, time: _Time) -> list[Member]:
+        """Train these members, `workers` at a time."""
         if workers == 1:
             made = []
             with threads(self.threads):
                 for number in numbers:
-                    made.append(self._train(number, seconds))
-                    if self.control.received:
+                    made.append(self._train(number, time.of_next()))
+                    if self.control.received or time.is_over():
                         break
             return [member for member in made if member is not None]
+        seconds = time.of_next()
         with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             futures = [pool.submit(self._train_unless_ended, number, seconds) for number in numbers]
             try:
@@ -189,6 +215,7 @@ def _member_folder(control: Control, number: int) -> Path | None:
     if control.folder is None or number == 0:
         return control.folder
     own = control.folder / f"network-{number + 1}"
+    check_no_link(own)
     own.mkdir(parents=True, exist_ok=True)
     if not control.resume:
         remove_checkpoints(own)

@@ -46,7 +46,7 @@ from lampnet.pipeline.plan import LEARNERS_ALONE_SHARE, LEARNERS_SHARE
 from lampnet.readers.any_format import left_out
 from lampnet.readers.files import ARROW_SUFFIXES, plain_suffix
 from lampnet.readers.sources import Source, as_splits, plain_columns
-from lampnet.runtime.atomic_files import is_temporary
+from lampnet.runtime.atomic_files import check_no_link, is_temporary
 from lampnet.runtime.budget import Budget
 from lampnet.runtime.folder_lock import LOCK, claimed
 
@@ -242,6 +242,8 @@ def check_prepared_target(folder: Path, overwrite: bool) -> None:
     if not folder.exists():
         return
     known = {MANIFEST, LEARNED, LOCK, SPOOL, *PARTS, *FILES}
+    for part in (*PARTS, SPOOL):
+        check_no_link(folder / part)
     try:
         there = {path.name for path in folder.iterdir()}
     except OSError as fault:

@@ -45,7 +45,7 @@ from lampnet.readers.label_values import read_label_values
 from lampnet.readers.sources import Source, arranged, prior_graph
 from lampnet.readers.weight_column import read_label_weight
 from lampnet.runtime import distributed
-from lampnet.runtime.atomic_files import make_folders, remove_file, replace_files
+from lampnet.runtime.atomic_files import check_no_link, make_folders, remove_file, replace_files
 from lampnet.runtime.folder_lock import claimed
 from lampnet.runtime.limited_json import parse_json
 from lampnet.runtime.regular_files import read_regular
@@ -189,7 +189,7 @@ def _train_into(
         try:
             data, columns = _data(run, folder if is_new else None, kept, resumes, fit_run)
         except Stopped:
-            if has_base_learner_files(kept / PREPARED) and not resumes:
+            if team.leads and not resumes:
                 _begin(run, folder, kept)
             raise
     else:
@@ -289,6 +289,8 @@ def holds_run(folder: Path) -> bool:
 def _checked(asked: Run, folder: Path, kept: Path, resume: Resume | None, overwrite: bool) -> tuple[Run, bool]:
     """The run to do and whether there is one to resume; refuses to lose what the folder holds."""
     check_target(folder)
+    for own in (kept, kept / PREPARED, *kept.glob("network-*")):
+        check_no_link(own)
     try:
         found = _found(kept)
     except CheckpointError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -15,12 +16,16 @@ import numpy as np
 
 from lampnet.data.label_hierarchy import LabelHierarchy
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import is_file, read_text, read_text_lines
+from lampnet.readers.files import is_file, read_text, read_text_lines, text_fields_size
+from lampnet.runtime.memory_limit import MemoryBudget
 
 WITHOUT_EDGES = ("edgeless", "full", "cooccurrence")
 WITH_EDGES = ("tree", "given")
 #: the label graph of the label hierarchy
 HIERARCHY = "hierarchy"
+#: bytes of memory that an edge takes while edges are put in order, an edge of a hierarchy besides, a name in a tree,
+#: and the names of a protein
+_PER_EDGE, _PER_PARENT, _PER_NODE, _PER_PROTEIN = 256, 640, 512, 320
 
 
 def label_graph_edges(
@@ -86,8 +91,11 @@ def read_label_hierarchy(path: str | Path, label_names: Sequence[str]) -> LabelH
         raise DataError(f"{shown} is no file; give a file of the label hierarchy, a label and its parent on each line")
     try:
         if _is_tree(path):
-            return LabelHierarchy.checked(read_tree_edges(path, label_names).tolist(), label_names)
+            edges = read_tree_edges(path, label_names)
+            MemoryBudget(path).check(_PER_PARENT * len(edges))
+            return LabelHierarchy.checked(edges.tolist(), label_names)
         header, pairs = _named_pairs(path, label_names)
+        MemoryBudget(path).check(_PER_PARENT * len(pairs))
         parent_first = [name.lower() for name in header] == ["parent", "child"]
         return LabelHierarchy.checked({pair[::-1] if parent_first else pair for pair in pairs}, label_names)
     except DataError as fault:
@@ -111,6 +119,7 @@ def _is_tree(path: Path) -> bool:
 def _named_pairs(path: Path, label_names: Sequence[str]) -> tuple[list[str], list[tuple[int, int]]]:
     """The two names of the header, if there is one, and the label numbers of each line."""
     text = read_text(path)
+    MemoryBudget(path).check(text_fields_size(text) + _PER_EDGE * (text.count("\n") + 1))
     place = {name: number for number, name in enumerate(label_names)}
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     header: list[str] = []
@@ -145,7 +154,9 @@ def read_taxonomy(path: str | Path) -> dict[str, str]:
     """
     path = Path(path)
     parents: dict[str, str] = {}
+    budget = MemoryBudget(path)
     for number, line in enumerate(read_text_lines(path, "latin-1"), start=1):
+        budget.take(2 * sys.getsizeof(line) + _PER_NODE * (line.count("\t") + line.count(" ")), number)
         words = line.split()
         if not words:
             continue
@@ -228,7 +239,9 @@ def string_ids(info: str | Path, label_names: Sequence[str]) -> dict[str, str]:
     path = Path(info)
     known: dict[str, str] = {}
     systematic: dict[str, str] = {}
-    for number, line in enumerate(read_text_lines(path)[1:], start=2):
+    lines = read_text_lines(path)[1:]
+    MemoryBudget(path).check(4 * sum(map(sys.getsizeof, lines)) + _PER_PROTEIN * len(lines))
+    for number, line in enumerate(lines, start=2):
         if not line:
             continue
         fields = line.split("\t")

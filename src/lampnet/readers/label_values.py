@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lampnet.errors import FormatError
-from lampnet.readers.files import read_text
+from lampnet.readers.files import read_text, text_fields_size
 from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.memory_limit import STRING, MemoryBudget
+
+#: bytes of memory that a label and its value take, beside their characters
+_PER_VALUE = 320
 
 
 class Given(NamedTuple):
@@ -25,14 +30,16 @@ def read_label_values(path: Path, what: str) -> dict[str, Given]:
 
     what  how messages call a value, such as "weight"
     """
-    text = read_text(path)
+    text, budget = read_text(path), MemoryBudget(path)
     if text.lstrip().startswith("{"):
+        budget.check(6 * sys.getsizeof(text) + STRING * sum(map(text.count, "[{,")) + _PER_VALUE * text.count(":"))
         try:
             found = parse_json(text.encode())
         except ValueError as fault:
             raise FormatError(path, f"this is not a JSON object of labels and {what}s ({fault})") from None
         assert isinstance(found, Mapping)
         return {name: Given(value, str(path)) for name, value in found.items()}
+    budget.check(text_fields_size(text) + (_PER_VALUE + len(str(path))) * (text.count("\n") + 1))
     delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
     given: dict[str, Given] = {}
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from lampnet.data.column_content import SAMPLE, date_seconds, unclear_dates
+from lampnet.data.column_content import SAMPLE, date_seconds, is_doubtful_category, unclear_dates
 from lampnet.data.dataset import Dataset, Table
 from lampnet.data.dna_bases import encode_bases
 from lampnet.data.from_arrays import only_texts
@@ -89,6 +89,15 @@ def _doubts(table: RawTable, roles: ColumnRoles, given: Mapping[str, Any], is_le
         blanks = [name for name in words if blank_means_no(columns[name].distinct[0])]
         if blanks:
             yield f"empty cells mean no in {listed_columns(blanks)}"
+    texts = [
+        name
+        for name in roles.of_role("category")
+        if name in columns
+        and not any(name in _names_given(given, role) for role in ("category", "categories"))
+        and is_doubtful_category([cell.strip() for cell in columns[name][:SAMPLE] if cell.strip()])
+    ]
+    if texts:
+        yield f"read as categories, although they may be texts: {listed_columns(texts)}; --columns text=NAME sets it"
     unclear = [
         name
         for name, column in columns.items()
@@ -99,6 +108,11 @@ def _doubts(table: RawTable, roles: ColumnRoles, given: Mapping[str, Any], is_le
             f"{listed_columns(unclear)} may hold dates, but which number is the day is not clear: written as "
             "2024-05-31, they are used as dates"
         )
+
+
+def _names_given(given: Mapping[str, Any], role: str) -> Sequence[str]:
+    names = given.get(role, ())
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else names
 
 
 def _doubtful_labels(table: RawTable, roles: ColumnRoles) -> str:

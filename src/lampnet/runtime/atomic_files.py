@@ -62,6 +62,15 @@ def make_folders(folder: Path, made: list[Path]) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(folder))
 
 
+def check_no_link(folder: Path) -> None:
+    """Refuse a folder that is a link: what would be written or removed there may be anything of the user's."""
+    if folder.is_symlink():
+        raise CheckpointError(
+            f"{folder} is a symbolic link, and files elsewhere would be written or removed; remove the link, or give "
+            "another folder"
+        )
+
+
 def flush_to_disk(handle: int) -> None:
     """Return when the content of an open file is on the disk."""
     try:

@@ -1,11 +1,11 @@
-"""Reading files of untrusted folders: regular files of a bounded size, never a pipe, a device or a link elsewhere."""
+"""Files of untrusted folders: regular files of a bounded size, never a pipe, a device or a link elsewhere."""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 
 from lampnet.runtime.memory_limit import above, memory_limit
@@ -55,6 +55,20 @@ def read_regular(path: Path, most: int | None = None) -> bytes:
     if len(content) != size:
         raise OSError(errno.EIO, "it changed while it was read")
     return content
+
+
+def append_regular(path: Path) -> BufferedWriter:
+    """A regular file opened for writing at its end, made where it is missing; an `OSError` as of `open_regular`."""
+    if os.path.lexists(path):
+        _check(os.lstat(path), None)
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _flag("O_NOFOLLOW") | _flag("O_NONBLOCK") | _flag("O_CLOEXEC")
+    handle = os.open(path, flags, 0o666)
+    try:
+        _check(os.fstat(handle), None)
+        return os.fdopen(handle, "ab")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 def _check(found: os.stat_result, most: int | None) -> None:

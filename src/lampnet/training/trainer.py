@@ -49,6 +49,9 @@ from lampnet.training.progress import ALONE, Callback, EpochRecord, Progress, Ru
 STEPS_BACK = 3
 #: Settings that may change when a run is resumed: they do not change the numbers.
 FREE_SETTINGS = ("threads", "time_budget", "checkpoint_minutes")
+#: what predicting a row takes, of the time of learning from it; how often validation rows are predicted once the time
+#: is up: to score the epoch, and with the best weights
+PREDICTING_SHARE, PREDICTED_AT_THE_END = 1 / 3, 2
 
 
 class Trainer:
@@ -85,7 +88,9 @@ class Trainer:
         if self.folder is not None:
             self._begin_in(self.folder, resume)
         self.network = distributed.shared_network(self.network, self._idle_parameters())
+        began = time.monotonic()
         self._score_start()
+        self.progress.seconds += time.monotonic() - began
         collected = signals_collected() if self.received is None else nullcontext(self.received)
         with kept_memory(), collected as received:
             while self.progress.status == "running" and self.progress.epoch < self.config.epochs:
@@ -138,7 +143,9 @@ class Trainer:
             progress.seconds = seconds_before + time.monotonic() - began
             self.callback("step", progress)
             # Processes get signals and read clocks at different moments: they must agree, or one would wait for ever.
-            over = self.team.leads and 0 < self.config.time_budget <= progress.seconds
+            rows_done, seconds = progress.loss_rows - rows_before, progress.seconds - seconds_before
+            at_the_end = PREDICTED_AT_THE_END * PREDICTING_SHARE * len(self.valid) * seconds / rows_done
+            over = self.team.leads and 0 < self.config.time_budget <= progress.seconds + at_the_end
             stops, overs = distributed.total([float(bool(received)), float(over)])
             if stops:
                 self._stop(received)

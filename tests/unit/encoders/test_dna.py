@@ -11,11 +11,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lampnet.config import InputConfig
+from lampnet.config import Config, InputConfig
 from lampnet.data.dna_bases import BASES, encode_bases
-from lampnet.encoders.dna import KMER, DnaEncoder, reverse_complement
+from lampnet.encoders.dna import GAPPED_WEIGHT, KMER, DnaEncoder, reverse_complement
 from lampnet.encoders.nodes import NodeRows, with_edges
-from lampnet.errors import DataError
+from lampnet.errors import ConfigError, DataError
 
 random = np.random.default_rng(0)
 PAIR = dict(zip("ACGTN", "TGCAN", strict=True))
@@ -67,50 +67,56 @@ def test_kmers_agree_with_counting_by_hand():
 def test_words_around_gaps_agree_with_counting_by_hand():
     windows = random.integers(0, 4, (3, 40), dtype=np.uint8)
     windows[1, 10] = 4
-    encoder = DnaEncoder(InputConfig(gapped_words=2)).fit(windows)
+    encoder = DnaEncoder(InputConfig(gaps=("4", "1"))).fit(windows)
     words = sorted({min(w, other_strand(w)) for w in map("".join, product("ACGT", repeat=KMER))})
     blocks = []
-    for gap in (0, 1, 2):
+    for gaps in ((0,), (1, 4)):
         counts = np.zeros((3, len(words)))
         for row, text in enumerate(map(as_text, windows)):
-            for start in range(len(text) - KMER - gap + 1):
-                word = text[start : start + 3] + text[start + 3 + gap : start + 6 + gap]
-                if "N" not in word:
-                    counts[row, words.index(min(word, other_strand(word)))] += 1
+            for gap in gaps:
+                for start in range(len(text) - KMER - gap + 1):
+                    word = text[start : start + 3] + text[start + 3 + gap : start + 6 + gap]
+                    if "N" not in word:
+                        counts[row, words.index(min(word, other_strand(word)))] += 1
         logs = np.log1p(counts)
         blocks.append(logs / np.linalg.norm(logs, axis=1, keepdims=True))
-    expected = np.hstack([blocks[0], blocks[1] / 2**0.5, blocks[2] / 2**0.5]) / 2**0.5
+    expected = np.hstack([blocks[0], GAPPED_WEIGHT * blocks[1]])
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     found = encoder.encode(windows).features
-    assert found.shape[1] == encoder.n_features == 3 * len(words)
+    assert found.shape[1] == encoder.n_features == 2 * len(words)
     np.testing.assert_allclose(found.toarray(), expected, atol=1e-6)
     there = encoder.encode(reverse_complement(windows)).features
     np.testing.assert_array_equal(found.toarray(), there.toarray())
-    # A window that is too short for the gaps still has words without one.
-    short = DnaEncoder(InputConfig(gapped_words=2)).fit(windows[:, :6]).encode(windows[:, :6]).features
-    assert np.diff(short.indptr).tolist() == [1, 1, 1]
+
+
+def test_a_window_too_short_for_gaps_has_words_without_one():
+    windows = random.integers(0, 4, (3, KMER), dtype=np.uint8)
+    features = DnaEncoder(InputConfig(gaps=("1",))).fit(windows).encode(windows).features
+    np.testing.assert_allclose(features.data, np.ones(3))
 
 
 def test_words_around_gaps_are_found_in_the_row():
-    windows = encode_bases(["ACGTTTTAACGACNTTA"], Path("X"), range(1))
-    encoder = DnaEncoder(InputConfig(gapped_words=1)).fit(windows)
-    encoded = encoder.encode(windows)
-    names = {}
-    for column, named in zip(
-        encoded.features.indices, encoded.named_features(0, encoded.features.indices), strict=True
-    ):
-        text = as_text(windows[0])
-        for start, end in named.places:
-            assert end - start == KMER + column // 2080
-            there = text[start:end]
-            if column >= 2080:
-                there = there[:3] + "N" + there[4:]
-            assert there in named.name.split(" / ")
-        names[named.name] = len(named.places)
-    assert names["AAANCGT / ACGNTTT"] == 1
-    assert names["GACNTTA / TAANGTC"] == 1
-    assert sum(names.values()) == sum(
-        "N" not in text[i : i + 3] + text[i + 3 + gap : i + 6 + gap] for gap in (0, 1) for i in range(17 - 5 - gap)
-    )
+    text = "ACGTTTTAACGACNTTA"
+    windows = encode_bases([text], Path("X"), range(1))
+    encoded = DnaEncoder(InputConfig(gaps=("1", "2"))).fit(windows).encode(windows)
+    columns = encoded.features.indices
+    found = {named.name: named.places for named in encoded.named_features(0, columns)}
+    expected: dict[str, list[tuple[int, int]]] = {}
+    for gap in (0, 1, 2):
+        for start in range(len(text) - 5 - gap):
+            first, second = text[start : start + 3], text[start + 3 + gap : start + 6 + gap]
+            if "N" not in first + second:
+                one = min(first + second, other_strand(first + second))
+                both = [f"{word[:3]}{'..' if gap else ''}{word[3:]}" for word in (one, other_strand(one))]
+                expected.setdefault(" / ".join(dict.fromkeys(both)), []).append((start, start + 6 + gap))
+    assert found == {name: tuple(sorted(places)) for name, places in expected.items()}
+    assert (10, 17) in found["GAC..TTA / TAA..GTC"]
+
+
+@pytest.mark.parametrize("gaps", ["0", "3,-1", "three", "101"])
+def test_gaps_that_are_none_are_refused(gaps):
+    with pytest.raises(ConfigError, match="must be whole numbers from 1 to 100"):
+        Config().updated({"input.gaps": gaps})
 
 
 def test_nodes_agree_with_a_slow_convolution():

@@ -222,6 +222,21 @@ def test_no_winner_is_named_where_intervals_overlap() -> None:
     assert not any("NOT" in sentence for sentence in logged)
 
 
+def test_a_verdict_without_lamp() -> None:
+    data = {"data": {"rows": {"test": 400}}}
+    results = [row("logistic", 0.6, macro_f1=0.3) | data, row("svm", 0.5, macro_f1=0.5, micro_f1=0.59) | data]
+    found = verdicts(results)
+    assert found["macro_f1"]["second"] == "logistic"
+    assert found["macro_f1"]["lead"] == pytest.approx(0.2)
+    logged = sentences(results)
+    assert logged[0].startswith("The best choice for example-F1, subset accuracy,")
+    assert logged[0].endswith("is one-vs-rest logistic regression.")
+    assert logged[1] == f"The best choice for macro-F1 is {SYSTEMS['svm'].title}."
+    assert logged[2].startswith("No clear winner for micro-F1: the best two differ")
+    assert logged[3].startswith("One run on 400 test rows")
+    assert sentences(results[:1]) == []
+
+
 def test_comparison_of_unfinished_methods_only() -> None:
     late = {"system": "chain", "title": "chain", "finished": False, "status": "did not finish in 5 minutes"}
     assert verdicts([late]) == {}

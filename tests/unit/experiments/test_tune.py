@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +52,24 @@ def test_trials_are_scored_on_held_out_rows_even_where_these_were_sampled(tmp_pa
     assert parts.valid_is_sampled
     both = [tune(splits, tmp_path / str(n), ONE, FIXED) for n, splits in enumerate((parts, given))]
     assert both[0].value == both[1].value
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a symbolic link", "a dangling link", "a folder"])
+def test_a_journal_that_is_no_file_is_neither_waited_for_nor_written_through(kind: str, tmp_path: Path) -> None:
+    folder, other = tmp_path / "search", tmp_path / "letter.txt"
+    folder.mkdir()
+    if kind == "a symbolic link":
+        other.write_text("of somebody else")
+    if kind == "a pipe":
+        os.mkfifo(folder / JOURNAL)
+    elif kind == "a folder":
+        (folder / JOURNAL).mkdir()
+    else:
+        (folder / JOURNAL).symlink_to(other)
+    said = "a symbolic link" if "link" in kind else kind
+    with pytest.raises(ConfigError, match=rf"cannot be the folder of a search \(it is {said}, not a regular file\)"):
+        tune(word_splits(), folder, ONE, FIXED)
+    assert not other.exists() if kind != "a symbolic link" else other.read_text() == "of somebody else"
 
 
 def test_trials_are_scored_by_base_learners_that_were_not_fitted_on_the_validation_rows(tmp_path: Path) -> None:

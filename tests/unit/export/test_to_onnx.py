@@ -132,7 +132,7 @@ KINDS: dict[str, tuple[Rows, dict[str, Any]]] = {
     "vectors": (vectors, {"input_kind": "vector"}),
     "tables": (tables, {}),
     "DNA": (windows, {"settings": {"input.filter_bases": 5, "input.pool": 6}}),
-    "DNA with gaps": (windows, {"settings": {"input.gapped_words": 2, "input.filter_bases": 4}}),
+    "DNA with gaps": (windows, {"settings": {"input.gaps": "1,3", "input.filter_bases": 4}}),
     "one strand": (windows, {"settings": {"input.filter_bases": 4, "input.pool": 7, "input.both_strands": False}}),
     "molecules": (molecules, {"input_kind": "molecule"}),
     "elements": (molecules, {"input_kind": "molecule", "settings": {"input.atoms": "element"}}),

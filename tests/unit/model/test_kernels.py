@@ -37,6 +37,14 @@ class Words(Embedding):
         return self.vectors(batch.ids_BS), batch.present_BS, None
 
 
+class Transposed(Words):
+    """Vectors in the memory order of a convolution's output, as those of DNA are."""
+
+    def forward(self, batch: NodeBatch) -> tuple[Tensor, Tensor, None]:
+        z_BSD, present_BS, edges = super().forward(batch)
+        return z_BSD.transpose(1, 2).contiguous().transpose(1, 2), present_BS, edges
+
+
 class WrittenResidual(ByteResidual):
     """The same decisions, without the hand-written backward pass."""
 
@@ -102,8 +110,9 @@ def test_fifty_training_steps_have_the_losses_of_the_written_out_network(
 @pytest.mark.parametrize("min_pairs", [0, 10**9])
 @pytest.mark.parametrize("chance", [0.0, 0.3])
 @pytest.mark.parametrize("norm", ["pre", "post"])
+@pytest.mark.parametrize("nodes", [Words, Transposed])
 def test_every_gradient_of_the_fused_step_is_that_of_the_written_out_one(
-    monkeypatch: pytest.MonkeyPatch, min_pairs: int, chance: float, norm: Literal["pre", "post"]
+    monkeypatch: pytest.MonkeyPatch, min_pairs: int, chance: float, norm: Literal["pre", "post"], nodes: type[Words]
 ) -> None:
     monkeypatch.setattr(fused_training, "MIN_PAIRS", min_pairs)
     present = torch.arange(S) < torch.tensor([9, 9, 7, 4, 1, 0 if min_pairs == 0 else 1])[:, None]
@@ -112,7 +121,7 @@ def test_every_gradient_of_the_fused_step_is_that_of_the_written_out_one(
     for kernel in KERNELS.values():
         torch.manual_seed(0)
         config = ModelConfig(width=16, norm=norm, base_learners=(), feature_steps=1, dropout=chance)
-        network = build_network(config, Words(16), LabelGraph("full", None, L))
+        network = build_network(config, nodes(16), LabelGraph("full", None, L))
         for module in network.modules():
             if isinstance(module, MessagePassing):
                 nn.init.normal_(module.message_norm.weight, 1.0, 0.3)

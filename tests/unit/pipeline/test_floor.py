@@ -270,6 +270,27 @@ def test_networks_leave_time_for_what_follows_them(refit: bool, monkeypatch: pyt
     assert given == [pytest.approx(1e6 - spent - (REFIT_SHARE * spent if refit else 0.0))]
 
 
+def test_no_other_network_is_begun_once_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that goes on only while weights are initialised: three networks use up the time of five."""
+    now, said = [0.0], list[str]()
+    monkeypatch.setattr("lampnet.runtime.budget.time", SimpleNamespace(monotonic=lambda: now[0]))
+    initialise = members._initialise
+
+    def slow(*args: Any) -> None:
+        initialise(*args)
+        now[0] += 400.0
+
+    monkeypatch.setattr(members, "_initialise", slow)
+    changes = {**TINY, "training.folds": 5, "training.time_budget": 1000, "training.keep_network": "always"}
+    config = Config.preset("fast").updated(changes)
+    model = fit(Splits(train=random_rows(80, 3, 0.5, seed=1)), config, run=FitRun(log=said.append))
+    assert model.network is not None
+    assert len(model.network.networks) == 3
+    assert model.network_weight == pytest.approx(3 / 5)
+    assert "3 of 5 networks trained in the time that was left" in said
+    assert model.metadata["status"] == "time budget"
+
+
 def test_the_start_of_the_weights_counts_as_a_member_s_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """By a clock that goes on only while weights are initialised, a hundred seconds for each member."""
     now, given = [0.0], list[float]()
@@ -286,9 +307,14 @@ def test_the_start_of_the_weights_counts_as_a_member_s_time(monkeypatch: pytest.
 
     monkeypatch.setattr(members, "_initialise", slow)
     monkeypatch.setattr(members, "Trainer", trainer)
-    changes = {**TINY, "training.folds": 1, "training.time_budget": 1e6}
-    fit(Splits(train=random_rows(80, 3, 0.5, seed=1)), Config.preset("fast").updated(changes))
+    changes = {**TINY, "training.time_budget": 1e6, "training.keep_network": "always"}
+    data = Splits(train=random_rows(80, 3, 0.5, seed=1))
+    fit(data, Config.preset("fast").updated({**changes, "training.folds": 1}))
     assert given == [pytest.approx(1e6 - 100)]
+    given.clear()
+    fit(data, Config.preset("fast").updated({**changes, "training.folds": 3}))
+    # What one took from the others' time, they share.
+    assert given == [pytest.approx(1e6 / 3 - 100), pytest.approx((1e6 - 100) / 2 - 100), pytest.approx(1e6 - 300)]
 
 
 USELESS = {**TINY, "training.learning_rate": 5.0, "training.clip": 0, "training.warmup_steps": 0}

@@ -14,10 +14,11 @@ import torch
 from lampnet.base_learners.linear import LinearLearner
 from lampnet.config import Config
 from lampnet.errors import CheckpointError, DataError
+from lampnet.pipeline import run
 from lampnet.pipeline.base_learner_files import BaseLearnerFiles
-from lampnet.pipeline.mapped_rows import open_prepared
+from lampnet.pipeline.mapped_rows import GrowingArray, open_prepared
 from lampnet.pipeline.prepare import prepare_source
-from lampnet.pipeline.run import Run
+from lampnet.pipeline.run import Run, train_into
 from lampnet.readers.sources import Source
 from lampnet.training.checkpoint import read_checkpoint, write_checkpoint
 
@@ -83,6 +84,59 @@ def test_forged_numbers_of_prepared_rows_are_refused(prepared: Path, name: str, 
         path.write_bytes(before[0])
         manifest.write_bytes(before[1])
     assert len(open_prepared(prepared).parts["train"]) == 27
+
+
+def somewhere_else(folder: Path) -> Path:
+    """A folder of the user's, with files that a training would replace or remove."""
+    folder.mkdir()
+    for name in ("run.json", "checkpoint-000000001", "base-linear", "ids.npy", "letter.txt"):
+        (folder / name).write_text("of somebody else")
+    return folder
+
+
+def is_untouched(folder: Path) -> bool:
+    return len(list(folder.iterdir())) == 5 and {path.read_text() for path in folder.iterdir()} == {"of somebody else"}
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("link", ["checkpoints", "checkpoints/network-2", "checkpoints/prepared"])
+def test_a_training_writes_to_no_folder_that_is_a_link(link: str, overwrite: bool, tmp_path: Path) -> None:
+    rows, other, folder = tmp_path / "rows.jsonl", somewhere_else(tmp_path / "other"), tmp_path / "model"
+    rows.write_text("\n".join(json.dumps({"text": f"word{i % 3}", "labels": [f"label{i % 3}"]}) for i in range(30)))
+    (folder / link).parent.mkdir(parents=True)
+    (folder / link).symlink_to(other)
+    small = {"training.epochs": 1, "training.folds": 2, "model.width": 8, "model.heads": 2, "training.threads": 1}
+    config = Config().updated(small | {"model.base_learners": "linear", "input.min_count": 1})
+    asked = Run(source=Source(data=str(rows)), config=config, label_graph="full")
+    with pytest.raises(CheckpointError, match="is a symbolic link, and files elsewhere would be written or removed"):
+        train_into(asked, folder, overwrite=overwrite)
+    assert is_untouched(other)
+
+
+def test_a_large_table_is_not_prepared_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "is_large_table", lambda source: True)
+    test_a_training_writes_to_no_folder_that_is_a_link("checkpoints/prepared", True, tmp_path)
+
+
+@pytest.mark.parametrize("part", ["train", "valid", "valid_other", "features"])
+def test_rows_are_not_prepared_through_a_link(part: str, prepared: Path, tmp_path: Path) -> None:
+    other, folder = somewhere_else(tmp_path / "other"), tmp_path / "out"
+    folder.mkdir()
+    (folder / part).symlink_to(other)
+    with pytest.raises(CheckpointError, match=f"{part} is a symbolic link"):
+        prepare_source(
+            Source(data=str(prepared.parent / "rows.jsonl")), folder, Config(), lambda sentence: None, overwrite=True
+        )
+    assert is_untouched(other)
+
+
+def test_an_array_is_not_written_over_what_could_not_be_removed(tmp_path: Path) -> None:
+    other = tmp_path / "letter.txt"
+    other.write_text("of somebody else")
+    (tmp_path / "ids.npy").symlink_to(other)
+    with pytest.raises(FileExistsError):
+        GrowingArray(tmp_path / "ids.npy", X)
+    assert other.read_text() == "of somebody else"
 
 
 def test_opening_prepared_rows_leaves_the_generator_of_torch(prepared: Path) -> None:

@@ -140,6 +140,18 @@ def test_a_file_without_a_header_is_asked_about(tmp_path: Path) -> None:
     assert len(read(tmp_path / "b.csv", "plot,genres\n" + body)[1]) == 1
 
 
+def test_categories_that_may_be_texts_are_told(tmp_path: Path) -> None:
+    words = ["storm", "ship", "war", "love", "kiss", "gun", "sea", "sun"]
+    body = "".join(f"{PLOTS[i % 4]} {i},{words[i % 8]} {words[i % 5]},{('US', 'NZ')[i % 2]},a;b\n" for i in range(80))
+    text = "plot,motto,country,genres\n" + body
+    _, notices = read(tmp_path / "a.csv", text)
+    assert notices[-1] == (
+        "a.csv: read as categories, although they may be texts: the column 'motto'; --columns text=NAME sets it"
+    )
+    given = {"text": "plot", "category": "motto,country", "labels": "genres"}
+    assert "may be texts" not in " ".join(read(tmp_path / "a.csv", text, columns=given)[1])
+
+
 def test_columns_without_a_value_are_left_out(tmp_path: Path) -> None:
     text = "plot,notes,,genres\n" + "".join(f"{plot},,,a;b\n" for plot in PLOTS)
     data, notices = read(tmp_path / "a.csv", text)

@@ -24,6 +24,8 @@ from lampnet.data.schema import NoLabels
 from lampnet.errors import ConfigError, FormatError
 from lampnet.readers.any_format import read_file
 from lampnet.readers.arrow_sizes import viewed_bytes
+from lampnet.readers.label_edges import read_edge_list, read_label_hierarchy, read_taxonomy, string_ids
+from lampnet.readers.label_values import read_label_values
 from lampnet.readers.table_chunks import TableChunks
 from lampnet.runtime.memory_limit import VARIABLE, MemoryBudget, limited_to, machine_memory, memory_limit
 
@@ -147,6 +149,41 @@ EXPANDING: dict[str, Callable[[], bytes]] = {
     "json list.csv": lambda: b'text,labels\nred fox,"[1]"\nblue sea,"[' + b"[]," * 100_000 + b'[]]"\n',
     "joined.csv": lambda: b"text,labels\nred fox,a|b\nblue sea," + b"a|" * 200_000 + b"b\n",
 }  # fmt: skip
+
+
+#: files of label graphs, hierarchies and values, and who reads them
+OF_LABELS: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
+    "edges.csv": (b"a,b\n" * 60_000, lambda path: read_edge_list(path, "ab")),
+    "fields.csv": (b"a,b" + b"," * 200_000, lambda path: read_edge_list(path, "ab")),
+    "parents.csv": (b"a,b\n" * 20_000, lambda path: read_label_hierarchy(path, "ab")),
+    "all.taxonomy": (b"a" + b"".join(b"\t%d" % i for i in range(25_000)), lambda path: read_taxonomy(path)),
+    "parents.taxonomy": (
+        b"a" + b"".join(b"\t%d" % i for i in range(16_000)),
+        lambda path: read_label_hierarchy(path, ["a", *map(str, range(16_000))]),
+    ),
+    "1.protein.info.txt": (b"id\tname\n" + b"1.A\ta\n" * 25_000, lambda path: string_ids(path, "a")),
+    "weights.csv": (b"".join(b"%d,1\n" % i for i in range(30_000)), lambda path: read_label_values(path, "weight")),
+    "weights.json": (
+        b'{"a": 1' + b"".join(b',"%d":[]' % i for i in range(25_000)) + b"}",
+        lambda path: read_label_values(path, "weight"),
+    ),
+    "nested.json": (b'{"a": [' + b"[]," * 100_000 + b"[]]}", lambda path: read_label_values(path, "weight")),
+}
+
+
+@pytest.mark.parametrize("name", OF_LABELS)
+def test_what_is_said_of_labels_is_counted_before_it_is_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    content, read = OF_LABELS[name]
+    path.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with limited_to(LIMIT), pytest.raises(FormatError, match="above the limit of 10 MB"):
+            read(path)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < 2 * LIMIT
 
 
 def test_views_are_counted_in_little_memory() -> None:

@@ -116,6 +116,7 @@ def test_labels_are_found_by_content_whatever_the_header_says(header: str, tmp_p
         (["drama / war", "war", "drama"], " / "),
         (["drama; war", "war", "drama"], ";"),
         (["drama\twar", "war", "drama"], "\t"),
+        (["drama\nwar", "war", "drama"], "\n"),
         (["['drama', 'war']", "['war']", "['drama']"], "list"),
         (['["drama", "war"]', "[]", '["drama"]'], "list"),
     ],
@@ -177,13 +178,15 @@ def test_labels_that_look_joined_are_asked_about(tmp_path: Path) -> None:
     assert "--columns separator=SIGN" in said
 
 
-@pytest.mark.parametrize("sign", ["+", " & ", "/", " ", "、"])
+@pytest.mark.parametrize("sign", ["+", " & ", "/", " ", "、", "-", "_", " • "])
 def test_rarer_signs_between_labels_are_asked_about(sign: str, tmp_path: Path) -> None:
     rows = "".join(f"a story of {i} words,{(f'war{sign}sea', 'sea', 'war')[i % 3]}\n" for i in range(30))
     data, said, _ = opened(films(tmp_path, "story,tags\n" + rows), columns={"labels": "tags"})
     assert f"--columns separator={sign.strip() or ' '!r}" in said
     assert len(data.label_names) == 3
-    names = "".join(f"a story of {i} words,{('New York', 'New Delhi', 'AC/DC')[i % 3]}\n" for i in range(30))
+    names = "".join(
+        f"a story of {i} words,{('New York', 'New Delhi', 'AC/DC', 'sci-fi', 'not_ok')[i % 5]}\n" for i in range(30)
+    )
     _, said, _ = opened(films(tmp_path, "story,tags\n" + names), columns={"labels": "tags"})
     assert "looks like several" not in said
 

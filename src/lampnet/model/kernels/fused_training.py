@@ -74,7 +74,7 @@ class FusedMessagePassing(MessagePassing):
         )
         # Torch gives `apply` no types.
         result: Tensor = _Fused.apply(  # type: ignore[no-untyped-call]
-            plan, v, sources, *bits,
+            plan, v.contiguous(), sources, *bits,  # a convolution's output, e.g. of DNA, is transposed
             self.W_q.weight, self.W_u.weight, self.W_v.weight, self.W_c.weight,
             self.W_r.weight, self.W_r.bias, self.W_b.weight, self.W_b.bias,
             self.message_norm.weight, self.message_norm.bias, self.update_norm.weight, self.update_norm.bias,

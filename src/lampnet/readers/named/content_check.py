@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import re
+import struct
+import tarfile
 import zipfile
 import zlib
 from pathlib import Path
@@ -17,6 +20,11 @@ _WEB_PAGE = re.compile(
     rb"\s*+(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html|head|body|script)\b", re.IGNORECASE | re.DOTALL
 )
 _RAR = b"Rar!\x1a\x07"
+#: what Python raises for an archive that is damaged, encrypted, or of a version that it does not know
+DAMAGED = (
+    tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, struct.error,
+    NotImplementedError, RuntimeError, ValueError, OverflowError, LookupError,
+)  # fmt: skip
 
 
 def check_content(path: Path, name: str) -> None:
@@ -48,16 +56,28 @@ def _check_gzip(path: Path, name: str) -> None:
                 total += len(block)
                 if total > MAX_BYTES:
                     raise FormatError(name, f"the file decompresses to more than {MAX_BYTES:,} bytes")
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise FormatError(name, f"the gzip data that came is damaged ({error}); fetch it again") from None
+    except FormatError:
+        raise
+    except DAMAGED as error:
+        raise FormatError(name, f"the gzip data is damaged ({what_is_wrong(error)}); fetch it again") from None
 
 
 def _check_zip(path: Path, name: str) -> None:
     try:
         with zipfile.ZipFile(path):  # its table of contents is at the end; members are compared when unpacked
             pass
-    except zipfile.BadZipFile as error:
-        raise FormatError(name, f"the archive that came is damaged ({error}); fetch it again") from None
+    except DAMAGED as error:
+        raise FormatError(name, f"the archive that came is damaged ({what_is_wrong(error)}); fetch it again") from None
+
+
+def what_is_wrong(error: BaseException) -> str:
+    """What Python says of a damaged archive, in one short line.
+
+    >>> what_is_wrong(tarfile.ReadError("it cannot be opened:\\n- method gz"))
+    'it cannot be opened'
+    """
+    said = str(error).strip() or type(error).__name__
+    return said.splitlines()[0][:100].rstrip(":")
 
 
 def _check_text(path: Path, name: str) -> None:

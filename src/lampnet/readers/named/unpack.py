@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -16,6 +15,7 @@ from typing import IO
 from lampnet.errors import DataError, FormatError
 from lampnet.readers.files import MAX_BYTES
 from lampnet.readers.named.addresses import Address
+from lampnet.readers.named.content_check import DAMAGED, what_is_wrong
 
 #: Programs that unpack RAR archives, with what they are to do (the folder is where they run).
 _UNRAR = {"bsdtar": ("-xf",), "unar": ("-f",), "7z": ("x", "-y"), "unrar": ("x", "-o+")}
@@ -47,8 +47,10 @@ def _unpack_members(archive: Path, address: Address, inside: Path) -> list[str]:
             with (inside / name).open("wb") as out:
                 shutil.copyfileobj(stream, out)
             kept.append(name)
-    except (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error) as error:
-        raise FormatError(archive, f"the archive is damaged ({error}); fetch again") from None
+    except FormatError:
+        raise
+    except DAMAGED as error:
+        raise FormatError(archive, f"the archive is damaged ({what_is_wrong(error)}); fetch again") from None
     return kept
 
 
