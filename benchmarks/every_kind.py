@@ -2,7 +2,7 @@
 
     python benchmarks/every_kind.py --data-root DIR [--kind text ...] [--time-budget 40s] [--keep DIR] [--page-only]
 
-Writes docs/measurements/every_kind.json after each kind, and docs/inputs.md from it.
+Writes docs/measurements/every_kind.json after each kind, and docs/inputs.md from it and inputs_text.md.
 """
 
 from __future__ import annotations
@@ -36,6 +36,9 @@ KINDS = {
     "images": ("miml_images", "a patch with its position"),
     "pretrained text encoder": ("goemotions", "a token of a local transformer (MiniLM, frozen)"),
 }
+
+#: what the page says first
+HOW = Path(__file__).with_name("inputs_text.md")
 
 
 def lampnet(*words: str) -> subprocess.CompletedProcess[str]:
@@ -129,12 +132,18 @@ def minilm() -> str:
 
 def page(measured: dict[str, Any]) -> str:
     """docs/inputs.md."""
+    given = [HOW.read_text(encoding="utf-8"), *parts_section(), *pretrained_section()]
+    return "\n".join([*given, *scores_table(measured), *explained_table(measured), *reading_table()])
+
+
+def scores_table(measured: dict[str, Any]) -> list[str]:
+    """What each kind scored on real data."""
     lines = [
-        "# Input kinds",
+        "## Every kind on real data",
         "",
         "Made by `benchmarks/every_kind.py`: each row is `lampnet train`, `evaluate`, `predict` and `explain` on the",
-        "real data named, with default settings and a short time budget for the training loop. It shows that each kind",
-        "works from the command line; the scores that count are in [results.md](results.md).",
+        "real data named, with default settings and a short time budget. It shows that each kind works from the",
+        "command line; how well lampnet does with enough time is in [results.md](results.md).",
         "",
         "| kind | what a node is | data | budget | rows predicted | example-F1 | micro-F1 | macro-F1 | macro ROC-AUC |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -151,8 +160,7 @@ def page(measured: dict[str, Any]) -> str:
             f"| {kind} | {node} | {name} | {found['time_budget']} | {found['predicted']:,} | {scores} | "
             f"{found['roc_auc_macro']:.3f} |"
         )
-    lines += ["", "F1 under the best decision for each metric, chosen on validation rows.", ""]
-    return "\n".join([*lines, *explained_table(measured), *parts_section(), *pretrained_section(), *reading_table()])
+    return [*lines, "", "F1 under the best decision for each metric, chosen on validation rows.", ""]
 
 
 def parts_section() -> list[str]:
@@ -171,7 +179,7 @@ def explained_table(measured: dict[str, Any]) -> list[str]:
         "row the likeliest label with the input part and the other label it attended to most in the last step (mean",
         "over heads). A vector is one node, so all attention is on it.",
         "",
-        "| kind | page | likeliest label | looked at | listened to |",
+        "| kind | page | likeliest label | input part attended to most | label attended to most |",
         "|---|---|---|---|---|",
     ]
     for kind in KINDS:

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from reliability_page import measured_code
+
 VOCABULARY, LABELS, MEAN_LABELS, MEAN_TOKENS = 47_236, 103, 3.2, 120
 GENERATED_ROWS = 20_000
 BLOCK_STEPS, BLOCKS = 40, 9
@@ -186,6 +188,7 @@ def main() -> None:
         print(stage, figures[stage], flush=True)
     figures["parquet_gb"] = round(parquet.stat().st_size / 2**30, 3)
     figures["prepared_gb"] = round(sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) / 2**30, 3)
+    figures["measured_on"] = measured_code()
     figures["machine"] = {"processors": os.cpu_count(), "python": platform.python_version(), "threads": 1}
     if arguments.out:
         arguments.out.parent.mkdir(parents=True, exist_ok=True)

@@ -287,8 +287,8 @@ TRIALS: dict[str, dict[str, Callable[[Rows], np.ndarray]]] = {
         "linear and kNN, with 3+3-mers around gaps of 1 to 12": with_kmers(
             [[0, 1, 2, 3 + gap, 4 + gap, 5 + gap] for gap in range(1, 13)]
         ),
-        "linear and kNN, with 3+3-mers around a gap of 3, the default": with_gaps("3"),
-        "linear and kNN, with 3+3-mers around gaps of 3 and 9": with_gaps("3,9"),
+        "linear and kNN, with input.gaps=3": with_gaps("3"),
+        "linear and kNN, with input.gaps=3,9": with_gaps("3,9"),
         "linear and kNN, with 5-, 7- and 8-mers": with_kmers([range(5), range(7), range(8)]),
     },
 }

@@ -304,8 +304,8 @@ class Config:
             model = dataclasses.replace(model, base_learners=suited)
         if self.input.pools and kind != "text":
             raise ConfigError(
-                f"input.pretrained={self.input.pretrained} reads rows of one text each, and rows of kind {kind!r} "
-                "came; leave it out"
+                f"input.pretrained={self.input.pretrained} reads rows of one text each, but rows of kind {kind!r} "
+                "were given; leave it out"
             )
         if not self.input.pools and (asked := set(model.base_learners) & set(PRETRAINED_LEARNERS)):
             raise ConfigError(
@@ -455,17 +455,13 @@ def _probability(config: Any, *names: str) -> None:
             raise ConfigError(f"{section}.{name}={value} must be from 0 to 0.99")
 
 
-#: of words of DNA, in the presets with base learners: more gaps gain a little more F1 and take as much time each
-GAPS = ("3",)
 PRESETS: dict[str, Config] = {
     "fast": Config(
-        input=InputConfig(gaps=GAPS),
         model=ModelConfig(width=64, base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0, patience=2),
     ),
     "quick": Config(
         preset_name="quick",
-        input=InputConfig(gaps=GAPS),
         model=ModelConfig(network=False, base_learners=("auto",), shortlist=-1),
         training=TrainingConfig(folds=0, epochs=0),
     ),

@@ -352,7 +352,7 @@ class LaMPClassifier(SklearnClassifier):
         if classes is not None:
             targets = with_classes(targets, classes)
         if row_count(X) < 2:
-            raise DataError(f"1 sample came (n_samples={row_count(X)}); at least two rows are needed")
+            raise DataError(f"1 sample was given (n_samples={row_count(X)}); at least two rows are needed")
         return seen, as_dataset(X, kind, labels=targets.labels, label_names=targets.names, roles=roles), targets
 
     def _kind_and_roles(self, X: Any) -> tuple[str, Roles]:
@@ -361,11 +361,11 @@ class LaMPClassifier(SklearnClassifier):
         if kind != "parts" and not is_frame(X) and not isinstance(X, Mapping):
             return kind, ()
         if self.columns is not None and self.input_kind not in ("auto", "parts"):
-            raise DataError(f"columns came with input_kind={self.input_kind!r}; leave one of them out")
+            raise DataError(f"both columns and input_kind={self.input_kind!r} were given; leave one of them out")
         if isinstance(X, PartRows):
             return kind, X.roles
         if not (is_frame(X) or isinstance(X, Mapping) or (isinstance(X, np.ndarray) and X.ndim == 2)):
-            raise DataError(f"rows of several parts are a DataFrame or a dict of columns; {type(X).__name__} came")
+            raise DataError(f"rows of several parts are a DataFrame or a dict of columns, not {type(X).__name__}")
         roles = roles_of_columns(X, self.columns)
         if kind in ("parts", "columns"):
             self._log(f"columns: {roles_sentence(roles)}")
@@ -635,7 +635,7 @@ class LaMPClassifier(SklearnClassifier):
         data = self._to_edit()._dataset(X)
         y = np.asarray(y).ravel()
         if len(y) != len(data):
-            raise DataError(f"{len(data)} examples came with {len(y)} answers; give 1 or 0 for each")
+            raise DataError(f"{len(data)} examples were given with {len(y)} answers; give 1 or 0 for each")
         if y.dtype.kind not in "biuf":
             raise DataError("the examples' answers must be 1 (has the label) or 0 (has it not)")
         encoded = self.model_.encoder.encode(data.rows, data.row_edges)
@@ -772,7 +772,7 @@ class LaMPClassifier(SklearnClassifier):
         rows = rows if rows_of_a_kind and not one_image else [rows]
         data = self._dataset(rows)
         if len(data) != 1:
-            raise DataError(f"{len(data)} rows came; give one row at a time")
+            raise DataError(f"{len(data)} rows were given; give one row at a time")
         encoded = self.model_.encoder.encode(data.rows)
         logits = self.model_.logits_of(self.model_.views(encoded))
         states = read_known(None if known is None else [known], self.classes_.tolist(), 1)

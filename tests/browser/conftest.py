@@ -21,7 +21,7 @@ from lampnet.explain.explanation import Explanation
 from lampnet.explain.faithfulness import measure
 from lampnet.explain.report.page import write_report
 from lampnet.explain.report.whole_set import WholeSet, summarise
-from lampnet.explain.report.whole_set_page import write_whole_set
+from lampnet.explain.report.whole_set_page import whole_set_page
 from lampnet.pipeline.fit import fit
 from lampnet.readers.named.digit_scenes import load_digit_scenes
 
@@ -111,7 +111,8 @@ def _report(folder: Path, data: Dataset, rows: range, train: Dataset | None = No
         folder / "report.html", explanations, faithfulness=checks, title=data.name, test_set_link="test_set.html"
     )
     found = summarise(model, data)
-    test_set = write_whole_set(folder / "test_set.html", found, explained=list(rows), report_link="report.html")
+    test_set = folder / "test_set.html"
+    test_set.write_text(whole_set_page(found, explained=list(rows), report_link="report.html"), encoding="utf-8")
     return Report(path, test_set, explanations, found)
 
 

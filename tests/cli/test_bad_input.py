@@ -113,7 +113,7 @@ def test_a_label_never_seen(trained: Path, tmp_path: Path, capsys: pytest.Captur
 def test_rows_of_another_kind(trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = write_jsonl(tmp_path / "numbers.jsonl", [{"features": [1.0, 2.0]}])
     assert here("predict", trained / "model", rows, "--out", tmp_path / "out") == 2
-    assert "came to a model trained on 'text'" in capsys.readouterr().err
+    assert "but the model was trained on 'text'" in capsys.readouterr().err
 
 
 def test_rows_without_labels_cannot_be_scored(

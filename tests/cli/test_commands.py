@@ -89,10 +89,7 @@ def test_rows_are_predicted_the_same_in_chunks_and_whole(
         assert w["scores"] == pytest.approx(c["scores"], abs=1e-5)
 
 
-@pytest.mark.parametrize("option", ["--shortlist", "--candidates"])
-def test_a_shortlist_of_labels_may_be_asked_for_by_either_name(
-    trained: Path, option: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shortlist_of_labels_may_be_asked_for(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     changed = FittedModel.for_prediction
 
@@ -101,7 +98,7 @@ def test_a_shortlist_of_labels_may_be_asked_for_by_either_name(
         return changed(model, precision, shortlist)
 
     monkeypatch.setattr(FittedModel, "for_prediction", spy)
-    assert here("predict", trained / "model", trained / "data" / "test.jsonl", option, 2) == 0
+    assert here("predict", trained / "model", trained / "data" / "test.jsonl", "--shortlist", 2) == 0
     assert asked == [2]
 
 

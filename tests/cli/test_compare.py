@@ -62,7 +62,7 @@ def test_json_holds_every_score_and_nothing_else(rows_file: Path, capsys: pytest
     ("arguments", "said"),
     [
         (["--methods", "logistc"], "did you mean 'logistic'"),
-        (["--time-budget", "soon"], "is no duration"),
+        (["--time-budget", "soon"], "is not a duration"),
         (["--decisions", "good"], "best or paper"),
         (["--methods", "forest", "--set", "forest.treess=3"], "did you mean 'trees'"),
         (["--methods", ","], "names no method; give some of constant, "),

@@ -53,7 +53,7 @@ def test_columns_of_groups_and_times_are_no_features(table: Path, tmp_path: Path
     assert here(*asked, tmp_path / "x", "--group-column", "patients") == 2
     assert "there is no column 'patients'; did you mean 'patient'" in capsys.readouterr().err
     assert here(*asked, tmp_path / "x", "--group-column", "patient", "--time-column", "day") == 2
-    assert "came together" in capsys.readouterr().err
+    assert "both groups and times were given" in capsys.readouterr().err
     assert not (tmp_path / "x").exists()
 
 

@@ -185,7 +185,7 @@ def test_a_promise_is_a_threshold_and_refused_beside_other_choices(trained: Path
     for options, complaint in (
         (("recall>=0.5", "--top-k", 1), "--decision recall>=0.5 chooses the label sets; leave out --top-k"),
         (("recall=0.5",), "there is no decision 'recall=0.5'; did you mean 'recall>=0.9'"),
-        (("recall>=5",), "is no promise; write recall>=P or precision>=P"),
+        (("recall>=5",), "is not a promise; write recall>=P or precision>=P"),
         (("whole set", "--threshold", 0.5), "--decision whole set chooses the label sets; leave out --top-k"),
         (("precision>=0.999",), "precision>=0.999 cannot be promised with 90% confidence from 60 held-out rows"),
     ):

@@ -55,7 +55,7 @@ def test_outside_a_clone_results_are_written_but_no_page(
         (["--dataset", "bibtx"], "did you mean 'bibtex'"),
         (["--dataset", "digits", "--model", "fpm-fc"], "did you mean 'fmp-fc'"),
         (["--dataset", "digits", "--seeds", "0"], "at least 1"),
-        (["--page-only"], "is no folder of results"),
+        (["--page-only"], "is not a folder of results"),
     ],
 )
 def test_mistakes_are_explained(

@@ -47,7 +47,7 @@ def test_explain_does_not_take_other_columns_for_labels(
 ) -> None:
     (tmp_path / "bare.csv").write_text("text,flag\nreport about rome,1\nreport about rain,0\n")
     assert explain_asked(trained / "model", tmp_path / "bare.csv", tmp_path / "report") == 0
-    assert "'flag' is no label of the model; explained without labels" in capsys.readouterr().err
+    assert "'flag' is not a label of the model; explained without labels" in capsys.readouterr().err
 
 
 def test_evaluate_skips_bad_rows_of_the_training_s_file(

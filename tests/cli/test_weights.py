@@ -90,7 +90,7 @@ def test_label_weights_from_text_and_files(tmp_path: Path, capsys: pytest.Captur
         ("fevr=3", "there is no label 'fevr'; did you mean 'fever'"),
         ("fever=-3", "the weight of 'fever' is -3.0; give a finite number above 0"),
         ("fever=much", "the weight is 'much'; give a number above 0"),
-        ("nofile.csv", "'nofile.csv' is no file; give balanced, a file, or NAME=WEIGHT"),
+        ("nofile.csv", "'nofile.csv' is not a file; give balanced, a file, or NAME=WEIGHT"),
     ):
         assert here(*asked, "--label-weight", given, "--out", tmp_path / "x") == 2
         assert problem in capsys.readouterr().err

@@ -186,4 +186,4 @@ def test_no_path_is_opened_on_a_model_s_word(trained: Path, rows: Path, tmp_path
     # A named data set is no path, and is opened: pictures, which this model cannot read.
     stated(data="digits", labels=None, columns={}, on_bad_row="error")
     assert here("evaluate", copy, "--json") == 2
-    assert "rows of kind 'image' came to a model trained on 'text'" in capsys.readouterr().err
+    assert "the rows are of kind 'image', but the model was trained on 'text'" in capsys.readouterr().err

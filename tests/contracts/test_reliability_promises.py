@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -31,6 +32,15 @@ def test_every_promise_names_tests_that_exist(promise: str) -> None:
     for file, test in named:
         tree = ast.parse((ROOT / "tests" / file).read_text(encoding="utf-8"))
         assert test in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (file, test)
+
+
+def test_every_figure_names_the_code_it_was_measured_on() -> None:
+    recorded = json.loads((ROOT / "docs" / "measurements" / "reliability.json").read_text())
+    measured_on = recorded.pop("measured_on")
+    assert set(measured_on) == set(recorded)
+    for name in recorded:
+        told = [what for what, names in reliability_page.MEASURED.items() if name.startswith(names)]
+        assert len(told) == 1, name
 
 
 def test_there_are_promises_and_limits_and_no_typed_figures() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import multiprocessing
 import os
@@ -18,6 +19,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # the processes started here import these modules by name
 
 from toy_process import ToyRun  # noqa: E402
+
+from reliability_page import measured_code  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -74,13 +77,20 @@ def write_texts() -> Callable[[Path, int, int], Path]:
 
 @pytest.fixture(scope="session")
 def record() -> Callable[[str, Any], None]:
-    """Write a figure to the file named by LAMPNET_RECORD (see `make test-faults`)."""
+    """Write a figure, and the code that it was measured on, to the file named by LAMPNET_RECORD (`make reliability`).
+
+    Several processes may write to one file.
+    """
+    code = measured_code()
 
     def write(name: str, value: Any) -> None:
         target = os.environ.get("LAMPNET_RECORD")
         if target:
             path = Path(target)
-            figures = json.loads(path.read_text()) if path.exists() else {}
-            path.write_text(json.dumps({**figures, name: value}, indent=1, sort_keys=True) + "\n")
+            with path.with_name(f".{path.name}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                figures = json.loads(path.read_text()) if path.exists() else {}
+                figures |= {name: value, "measured_on": figures.get("measured_on", {}) | {name: code}}
+                path.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
 
     return write

@@ -42,7 +42,7 @@ from lampnet.data.statistics import statistics
 from lampnet.encoders.image import ImageEncoder
 from lampnet.errors import DataError, LampnetError
 from lampnet.readers import dna, label_edges
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.readers.arff_header import read_label_names
 from lampnet.readers.label_values import read_label_values
 from lampnet.readers.named import rcv1, reuters
@@ -165,7 +165,7 @@ def _write_archives(folder: Path) -> None:
 def _rows(path: Path, draw: random.Random) -> None:
     """As a command would: with labels where they are needed, then what `lampnet data info` asks."""
     labels = ("y1", "y2") if path.name in ("dense.arff", "sparse.arff") else None
-    data = read_file(path, labels=labels, on_bad_row=draw.choice(("error", "skip")))
+    data = read(path, labels=labels, on_bad_row=draw.choice(("error", "skip")))
     for name in (*data.label_names, *(data.ids or ()), *(data.feature_names or ())):
         name.encode()
     if data.labels is not None:

@@ -52,16 +52,16 @@ def of_files(folder: Path, names: tuple[str, ...], read: Callable[[Path], object
 
 
 def arff(folder: Path) -> tuple[Use, list[bytes]]:
-    from lampnet.readers.any_format import read_file
+    from lampnet.readers.any_format import read
 
     names = ("dense.arff", "sparse.arff", "numbers.arff", "meka.arff")
-    return of_files(folder, names, lambda path: read_file(path, labels=("y1", "y2")))
+    return of_files(folder, names, lambda path: read(path, labels=("y1", "y2")))
 
 
 def csv_roles(folder: Path) -> tuple[Use, list[bytes]]:
-    from lampnet.readers.any_format import read_file
+    from lampnet.readers.any_format import read
 
-    return of_files(folder, ("table.csv", "lists.csv", "numbers.csv", "python.csv"), read_file)
+    return of_files(folder, ("table.csv", "lists.csv", "numbers.csv", "python.csv"), read)
 
 
 def label_hierarchy(folder: Path) -> tuple[Use, list[bytes]]:
@@ -203,7 +203,10 @@ def main() -> None:
     if given.inside is not None:
         fuzz(given.targets[0], given.seconds, given.inside)
         return
-    measured: dict[str, Any] = {"atheris": version("atheris"), "targets": {}}
+    sys.path.insert(0, str(HERE.parents[1] / "benchmarks"))
+    from reliability_page import measured_code
+
+    measured: dict[str, Any] = {"atheris": version("atheris"), "measured_on": measured_code(), "targets": {}}
     for target in given.targets or TARGETS:
         with tempfile.TemporaryDirectory(prefix="lampnet-guided-") as folder:
             measured["targets"][target] = summary_of(target, given.seconds, Path(folder))

@@ -22,7 +22,7 @@ from peak_memory import growth_of_peak
 
 from lampnet.errors import LampnetError
 from lampnet.persistence.model_folder import load_model
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.readers.files import read_bytes
 from lampnet.runtime.memory_limit import limited_to, machine_memory
 
@@ -142,7 +142,7 @@ def test_absurd_sizes_are_refused_in_one_sentence(name: str, tmp_path: Path) -> 
     path = tmp_path / name
     path.write_bytes(MALICIOUS[name])
     with growth_of_peak() as growth, pytest.raises(LampnetError) as refusal:
-        read_file(path)
+        read(path)
     assert "\n" not in str(refusal.value)
     assert growth.megabytes < 300
 
@@ -151,7 +151,7 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
     marker, pickled = tmp_path / "executed", tmp_path / "pickled.npz"
     pickled.write_bytes(_pickled_npz(marker))
     with pytest.raises(LampnetError):
-        read_file(pickled)
+        read(pickled)
     folder = tmp_path / "model"
     folder.mkdir()
     for name in ("model.json", "weights-0123456789abcdef.safetensors"):
@@ -166,6 +166,6 @@ def test_nothing_in_a_file_is_executed(tmp_path: Path) -> None:
 def test_line_ends_and_byte_order_marks_do_not_matter(line_end: str, mark: bytes, tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_bytes(mark + line_end.join(["text,labels", "red fox at sea,a|b", "blue sea and sky,b", ""]).encode())
-    data = read_file(path)
+    data = read(path)
     assert list(data.rows) == ["red fox at sea", "blue sea and sky"]
     assert data.label_names == ("a", "b")

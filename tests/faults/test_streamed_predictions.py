@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from peak_memory import peak_of_command
+from peak_memory import peak_of_command, peak_of_own_memory
 from pyarrow import parquet
 
 from lampnet.readers.row_chunks import LARGE
@@ -120,7 +120,7 @@ def test_memory_does_not_grow_with_the_rows_of_other_formats(
         assert data.stat().st_size > LARGE
         used = set_model if ending == "libsvm" else model
         command = [sys.executable, "-m", "lampnet", "predict", used, data, "--out", tmp_path / "out"]
-        code, errors, peaks[rows] = peak_of_command(command)
+        code, errors, peaks[rows] = peak_of_own_memory(command)
         assert code == 0, errors
         with (tmp_path / "out").open() as file:
             assert sum(1 for _ in file) == rows

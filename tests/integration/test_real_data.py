@@ -16,7 +16,7 @@ from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits
 from lampnet.data.statistics import statistics
 from lampnet.errors import DataError
-from lampnet.readers.any_format import read_folder
+from lampnet.readers.any_format import read
 from lampnet.readers.dna import read_bed, read_fasta
 from lampnet.readers.label_edges import read_string_edges, read_taxonomy, read_tree_edges, string_ids
 from lampnet.readers.mat import read_mat
@@ -113,7 +113,7 @@ def test_the_files_have_their_documented_formats(folder: Folder) -> None:
 
 
 def test_a_folder_of_mulan_files_reads_as_the_registry_does(folder: Folder, splits: Load) -> None:
-    named, opened = splits("bibtex"), read_folder(folder("bibtex"))
+    named, opened = splits("bibtex"), read(folder("bibtex"))
     assert opened.test is not None
     assert named.test is not None
     assert (opened.train.labels != named.train.labels).nnz == 0

@@ -171,7 +171,7 @@ def test_decisions_are_those_of_the_model(service: Running, topics: Path, decisi
 
 def test_promises_and_whole_sets_are_refused_beside_other_choices(service: Running) -> None:
     for more, words in (
-        ({"decision": "recall>=5"}, "is no promise"),
+        ({"decision": "recall>=5"}, "is not a promise"),
         ({"decision": "recall>=0.3", "known": [["cup"]]}, "nothing is known"),
         ({"decision": "whole set", "top_k": 2}, "leave out top_k"),
     ):

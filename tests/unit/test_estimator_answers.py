@@ -115,7 +115,7 @@ def test_a_promise_cuts_off_and_may_be_set_after_the_fit(model: LaMPClassifier, 
         promised.predict(TEXTS[:1], known=[["italy"]])
     with pytest.raises(ConfigError, match=r"recall>=0.999 cannot be promised"):
         promised.set_params(decision="recall>=0.999").predict(TEXTS)
-    with pytest.raises(ConfigError, match="is no promise"):
+    with pytest.raises(ConfigError, match="is not a promise"):
         LaMPClassifier(decision="f1>=0.5").fit(TEXTS, TAGS)
 
 

@@ -50,10 +50,10 @@ def test_one_text_is_no_list_of_texts(reader: LaMPClassifier) -> None:
 def test_texts_come_one_a_row(reader: LaMPClassifier) -> None:
     column = np.array(TEXTS, dtype=object)[:, None]
     assert np.array_equal(reader.predict_proba(column), reader.predict_proba(TEXTS))
-    with pytest.raises(DataError, match=r"a table of shape \(12, 2\) came"):
+    with pytest.raises(DataError, match=r"X has the shape \(12, 2\)"):
         reader.predict(column.reshape(12, 2))
     for kind in ("molecule", "dna", "image"):
-        with pytest.raises(DataError, match=r"a table of shape \(12, 2\) came"):
+        with pytest.raises(DataError, match=r"X has the shape \(12, 2\)"):
             rows_of(column.reshape(12, 2), kind)
 
 
@@ -327,7 +327,7 @@ def test_what_is_no_table_gets_a_sentence(rows: Any, sentence: str) -> None:
 
 
 def test_columns_that_are_no_dict_get_a_sentence() -> None:
-    with pytest.raises(DataError, match="is no dict"):
+    with pytest.raises(DataError, match="is not a dict"):
         small(columns="text=t").fit({"t": TEXTS, "n": X[:, 0]}, Y)
 
 

@@ -217,7 +217,7 @@ def test_the_question_is_the_one_that_a_search_over_all_answers_finds(fitted, ne
 
 
 def test_one_row_at_a_time(fitted, new_rows):
-    with pytest.raises(DataError, match="2 rows came; give one row at a time"):
+    with pytest.raises(DataError, match="2 rows were given; give one row at a time"):
         fitted.suggest(new_rows[0][:2])
 
 

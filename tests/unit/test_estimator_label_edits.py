@@ -158,7 +158,7 @@ def test_what_cannot_be_is_refused(saved: Path, tmp_path: Path) -> None:
         (lambda: model.add_label("dog", X, Y[:, 0]), ConfigError, "has a label 'dog' already"),
         (lambda: model.add_label("x", X, np.ones(40)), DataError, "some of both"),
         (lambda: model.add_label("x", X, np.full(40, 0.5)), DataError, "some of both"),
-        (lambda: model.add_label("x", X, Y[:3, 0]), DataError, "40 examples came with 3 answers"),
+        (lambda: model.add_label("x", X, Y[:3, 0]), DataError, "40 examples were given with 3 answers"),
         (lambda: model.add_label("x", X, Y[:, 0], prior=1.5), ConfigError, "prior=1.5 must be between 0 and 1"),
     ):
         with pytest.raises(fault, match=problem):

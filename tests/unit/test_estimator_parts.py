@@ -85,11 +85,11 @@ def test_what_training_never_saw(model: LaMPClassifier) -> None:
     strange = {"title": [None, ""], "plot": ["unseen words", None], "year": [None, 1e9], "country": ["Mars", None]}
     strange |= {"tags": [["new"], None], "drug": [None, "CC"]}
     assert np.isfinite(model.predict_proba(strange)).all()
-    with pytest.raises(DataError, match="'drug': row 0: 'no' is no valid SMILES"):
+    with pytest.raises(DataError, match="'drug': row 0: 'no' is not valid SMILES"):
         model.predict({name: ["no"] if name == "drug" else values[:1] for name, values in strange.items()})
     with pytest.raises(DataError, match="no column 'plot'"):
         model.predict({name: values for name, values in strange.items() if name != "plot"})
-    with pytest.raises(DataError, match="list came to a model of rows with several columns"):
+    with pytest.raises(DataError, match="X is list, but the model was trained on several columns"):
         model.predict(["a text"])
 
 
@@ -105,7 +105,7 @@ def test_roles_are_stated(capsys: pytest.CaptureFixture[str]) -> None:
     quick(verbose=1, base_learners=["linear"]).fit(COLUMNS, Y)
     said = capsys.readouterr().out
     assert "columns: text from 'title', 'plot'; number from 'year'; category from 'country'" in said
-    with pytest.raises(DataError, match="columns came with input_kind='text'"):
+    with pytest.raises(DataError, match="both columns and input_kind='text' were given"):
         quick(input_kind="text").fit(COLUMNS, Y)
 
 

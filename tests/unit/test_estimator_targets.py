@@ -75,7 +75,7 @@ def test_score_finds_the_columns_of_a_frame_by_name() -> None:
     right = model.score(X, frame)
     assert right == model.score(X, Y) == example_f1(Y, model.predict(X))
     assert model.score(X, frame[["c", "a", "b"]]) == right
-    with pytest.raises(DataError, match="the column 'z', which is no label of the model and no column 'a'"):
+    with pytest.raises(DataError, match="the column 'z', which is not a label of the model and no column 'a'"):
         model.score(X, frame.rename(columns={"a": "z"}))
     with pytest.raises(DataError, match="no column 'c'"):
         model.score(X, frame[["a", "b"]])

@@ -27,7 +27,7 @@ def restore_stack(names: Sequence[str], arrays: Mapping[str, np.ndarray], n_labe
     embedded = arrays.get("embedded")
     if embedded is not None:
         sound = embedded.shape == (1,) and embedded.dtype.kind == "i" and embedded[0] > 0
-        _require(sound, "embedded is not one number above 0")
+        _require(sound, "embedded is not a single number above 0")
     _require(embedded is not None or not any(map(reads_embedded, names)), "embedded is missing")
     try:
         stack = Stack.restore(tuple(names), dict(arrays))

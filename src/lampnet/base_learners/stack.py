@@ -257,7 +257,9 @@ class Stack:
             return X
         first = X.shape[1] - self.embedded
         if first < 0:
-            raise ValueError(f"{X.shape[1]} features came, {self.embedded} of which should be a pretrained encoder's")
+            raise ValueError(
+                f"{X.shape[1]} features were given, {self.embedded} of which should be a pretrained encoder's"
+            )
         if not reads_embedded(name):
             return X[:, :first]
         own = X[:, first:]

@@ -22,7 +22,7 @@ def check_labels(X: Any, Y: Any) -> np.ndarray:
     dense = np.asarray(Y.toarray() if sparse.issparse(Y) else Y, dtype=np.float64)
     n = row_count(X)
     if dense.ndim != 2 or len(dense) != n:
-        raise DataError(f"{n} rows came with labels of shape {dense.shape}; give one row of labels for each row")
+        raise DataError(f"{n} rows were given with labels of shape {dense.shape}; give one row of labels for each row")
     if not n or not dense.shape[1]:
         raise DataError(f"labels of shape {dense.shape} are empty; give at least one row and one label")
     if not np.all((dense == 0) | (dense == 1) | np.isnan(dense)):

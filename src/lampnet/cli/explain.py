@@ -81,7 +81,7 @@ def _rows(fitted: FittedModel, source: Source, split: str) -> Dataset:
     if "labels" in source.columns or part.labels is None or set(part.label_names) & set(fitted.label_names):
         return part
     # The reader of the table took other columns for labels.
-    options.log(f"{part.name}: {part.label_names[0]!r} is no label of the model; explained without labels")
+    options.log(f"{part.name}: {part.label_names[0]!r} is not a label of the model; explained without labels")
     return options.without_labels(part)
 
 

@@ -59,7 +59,6 @@ def command(
         int | None,
         typer.Option(
             "--shortlist",
-            "--candidates",
             help="How many labels per row, the most promising ones, exchange messages; 0 for all.",
         ),
     ] = None,
@@ -176,7 +175,9 @@ class _Output:
         if self.file is not None:
             opened.enter_context(self.file)
         if form == "parquet" and out is None and sys.stdout.isatty():
-            raise ConfigError("Parquet is no text for a terminal; give --out FILE, or pipe it into a program")
+            raise ConfigError(
+                "Parquet is binary and is not written to a terminal; give --out FILE, or pipe it into a program"
+            )
         self.format = FORMATS[form]
         self.names = names
 
@@ -257,7 +258,7 @@ def _check_resumable(rows: str, out: Path | None, form: str) -> None:
     if form != "jsonl":
         raise ConfigError(f"--resume continues JSON lines; a {form} file is written whole or not at all: predict again")
     if rows == PIPE:
-        raise ConfigError("--resume needs rows from a file: what came from stdin is gone")
+        raise ConfigError("--resume needs rows from a file: what was read from stdin is gone")
 
 
 def _check_apart(rows: Path, out: Path) -> None:

@@ -102,7 +102,7 @@ def command(
     if page_only and results_page is None:
         raise ConfigError("the page is written in a clone of the repository only; clone it and run this command there")
     if page_only and not out.is_dir():
-        raise ConfigError(f"--out {out} is no folder of results, so {page} is left as it is; give the folder")
+        raise ConfigError(f"--out {out} is not a folder of results, so {page} is left as it is; give the folder")
     if speed and not page_only:
         speed_table = import_from_clone("bench.speed_table")
         if speed_table is None:

@@ -49,9 +49,9 @@ def command(
     from lampnet.service.settings import ENVIRONMENT, TOKEN, ServiceSettings, named_folders
 
     if workers < 1:
-        raise ConfigError(f"--workers {workers} came; give at least 1")
+        raise ConfigError(f"--workers is {workers}; give at least 1")
     if not 0 <= port <= 65535:
-        raise ConfigError(f"--port {port} came; give 0 to 65535")
+        raise ConfigError(f"--port is {port}; give 0 to 65535")
     settings = ServiceSettings(
         models=named_folders(models),
         host=host,

@@ -61,7 +61,7 @@ def times_of(values: Any) -> np.ndarray:
     except (TypeError, ValueError):
         raise DataError("times must be numbers, dates, or texts such as 2024-01-31 or 2024-01-31T12:00") from None
     if numbers.ndim != 1:
-        raise DataError(f"times of shape {numbers.shape} came; give one per row")
+        raise DataError(f"times of shape {numbers.shape} were given; give one per row")
     if not np.isfinite(numbers).all():
         raise DataError(f"row {int(np.argmin(np.isfinite(numbers)))} has no time; give a time for every row")
     return numbers

@@ -44,7 +44,7 @@ class Table:
     def __post_init__(self) -> None:
         if self.values.ndim != 2 or self.values.shape[1] != len(self.names):
             raise DataError(
-                f"a table of shape {self.values.shape} came with {len(self.names)} column names; give one per column"
+                f"a table of shape {self.values.shape} has {len(self.names)} column names; give one per column"
             )
         if (bad := unwritable(self.names)) is not None:
             raise DataError(half_a_character("the column name", self.names[bad]))
@@ -81,17 +81,17 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise DataError(f"{self.name}: input kind {self.kind!r} is none of {', '.join(KINDS)}")
+            raise DataError(f"{self.name}: input kind {self.kind!r} is not one of {', '.join(KINDS)}")
         n = len(self)
         if self.labels is not None and self.labels.shape != (n, len(self.label_names)):
             raise DataError(
-                f"{self.name}: {n} rows and {len(self.label_names)} label names came with a label "
+                f"{self.name}: {n} rows and {len(self.label_names)} label names were given with a label "
                 f"matrix of shape {self.labels.shape}; it must have one row per row and one column per label"
             )
         for what in BY_ROW:
             values = getattr(self, what)
             if values is not None and len(values) != n:
-                raise DataError(f"{self.name}: {n} rows came with {len(values)} {what}; give one per row")
+                raise DataError(f"{self.name}: {n} rows were given with {len(values)} {what}; give one per row")
         if (twice := repeated(self.label_names)) is not None:
             raise DataError(f"{self.name}: the label name {twice!r} occurs twice; label names must differ")
         self._check_writable()

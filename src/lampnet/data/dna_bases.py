@@ -35,5 +35,5 @@ def encode_bases(sequences: Sequence[str], path: Path, lines: Sequence[int]) -> 
     codes: np.ndarray = CODES[np.frombuffer(joined, dtype=np.uint8)].reshape(len(sequences), width)
     if (codes == 255).any():
         row, column = np.argwhere(codes == 255)[0]
-        raise FormatError(path, f"{sequences[row][column]!r} is no base; expected A, C, G, T or N", lines[row])
+        raise FormatError(path, f"{sequences[row][column]!r} is not a base; expected A, C, G, T or N", lines[row])
     return codes

@@ -100,6 +100,8 @@ def _parts_for(estimator: Any, X: Any, encoder: Any) -> Dataset:
             columns = dict(zip((name for name, _ in encoder.roles), columns.values(), strict=False))
         rows = part_rows(columns, encoder.roles)
     else:
-        raise DataError(f"{type(X).__name__} came to a model of rows with several columns; give a DataFrame or a dict")
+        raise DataError(
+            f"X is {type(X).__name__}, but the model was trained on several columns; give a DataFrame or a dict"
+        )
     rows = align_parts(encoder.no_rows(), rows, "X")
     return Dataset(name="X", kind="parts", rows=rows, labels=None, label_names=())

@@ -122,10 +122,10 @@ def row_numbers(rows: Any, n: int) -> list[int] | None:
     given = np.atleast_1d(np.asarray(rows))
     if given.dtype == bool:
         if given.shape != (n,):
-            raise DataError(f"a mask of shape {given.shape} came for {n} rows; give one True or False per row")
+            raise DataError(f"a mask of shape {given.shape} was given for {n} rows; give one True or False per row")
         given = np.flatnonzero(given)
     if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
-        raise DataError(f"rows={rows!r} are no row numbers; give whole numbers from 0 to {n - 1}, or a mask")
+        raise DataError(f"rows={rows!r} are not row numbers; give whole numbers from 0 to {n - 1}, or a mask")
     return [int(row) for row in given]
 
 
@@ -166,7 +166,7 @@ def in_seconds(dates: np.ndarray) -> np.ndarray:
 def refuse_one(X: Any) -> None:
     """Refuse a single text or path, which is not a list of rows."""
     if isinstance(X, (str, bytes, Path)):
-        raise DataError(f"one {'path' if isinstance(X, Path) else 'text'} came; give a list of texts, one per row")
+        raise DataError(f"X is a single {'path' if isinstance(X, Path) else 'text'}; give a list of texts, one per row")
 
 
 def column_names(frame: Any) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def _one_each(X: Any, kind: str) -> list[Any]:
     """The n things of a list, a Series, a 1-D array, or the only column of a table."""
     if is_frame(X) or isinstance(X, np.ndarray):
         if len(X.shape) > 2 or (len(X.shape) == 2 and X.shape[1] != 1):
-            raise DataError(f"rows of kind {kind} are one thing each; a table of shape {X.shape} came: give one column")
+            raise DataError(f"rows of kind {kind} have one value each; X has the shape {X.shape}: give one column")
         X = X.iloc[:, 0] if is_frame(X) else X.astype(object).ravel()
     return list(X)
 

@@ -19,19 +19,19 @@ def checked_descriptions(given: Any, label_names: Sequence[str]) -> dict[str, st
     {'cpi': 'consumer prices'}
     >>> checked_descriptions({"cpu": "consumer prices"}, ("cpi", "gnp"))
     Traceback (most recent call last):
-    lampnet.errors.ConfigError: a description came for 'cpu', which is no label; did you mean 'cpi'?
+    lampnet.errors.ConfigError: a description was given for 'cpu', which is not a label; did you mean 'cpi'?
     """
     if not isinstance(given, Mapping):
-        raise ConfigError(f"label descriptions are texts by label, such as a dict; {type(given).__name__} came")
+        raise ConfigError(f"label descriptions are {type(given).__name__}; give a dict, label: text")
     known = set(label_names)
     for name, text in given.items():
         if name not in known:
             shown = str(name)[:80]
             raise ConfigError(
-                f"a description came for {shown!r}, which is no label; {did_you_mean(shown, label_names)[:300]}"
+                f"a description was given for {shown!r}, which is not a label; {did_you_mean(shown, label_names)[:300]}"
             )
         if not isinstance(text, str) or not text.strip():
-            raise ConfigError(f"the description of {str(name)[:80]!r} must be a text; {str(text)[:80]!r} came")
+            raise ConfigError(f"the description of {str(name)[:80]!r} is {str(text)[:80]!r}; it must be a text")
         if unwritable([text]) is not None:
             raise ConfigError(half_a_character(f"the description of {str(name)[:80]!r}", text))
     return dict(given)

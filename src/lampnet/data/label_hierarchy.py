@@ -45,7 +45,9 @@ class LabelHierarchy:
             for name in pair:
                 if name not in number:
                     close = did_you_mean(name, label_names)[:200]
-                    raise DataError(f"the label hierarchy names {name[:80]!r}, which is no label of the rows; {close}")
+                    raise DataError(
+                        f"the label hierarchy names {name[:80]!r}, which is not a label of the rows; {close}"
+                    )
             edges.add((number[pair[0]], number[pair[1]]))
         return cls.checked(edges, label_names)
 

@@ -143,7 +143,7 @@ def _read(y: Any, n_rows: int) -> Targets:
     if array.ndim == 1:
         return _single(array, n_rows)
     if array.ndim != 2:
-        raise DataError(f"y should be a 1d array or an indicator matrix; an array of shape {array.shape} came")
+        raise DataError(f"y should be a 1d array or an indicator matrix, not an array of shape {array.shape}")
     return _indicator(_numeric(array), n_rows, np.arange(array.shape[1]), Form())
 
 
@@ -191,7 +191,7 @@ def _by_name(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray
     unknown = [name for name in read.names if name not in set(known)]
     lacking = [name for name in known if name not in set(read.names)]
     if form.named or form.sets:
-        more = f"the column {unknown[0]!r}, which is no label of the model" if unknown else ""
+        more = f"the column {unknown[0]!r}, which is not a label of the model" if unknown else ""
         less = f"no column {lacking[0]!r}" if lacking else ""
         raise DataError(
             f"y has {' and '.join(filter(None, (more, less)))}; give one column for each of the model's "

@@ -37,7 +37,7 @@ def columns_of(X: Any) -> dict[str, Any]:
         raise DataError(half_a_character("the column name", names[bad]))
     lone = next((name for name, column in X.items() if isinstance(column, str) or not hasattr(column, "__len__")), None)
     if lone is not None:
-        raise DataError(f"the column {lone!r} of X is no list of values; give one value per row, in a list")
+        raise DataError(f"the column {lone!r} of X is not a list of values; give one value per row, in a list")
     lengths = {len(column) for column in X.values()}
     if len(lengths) != 1:
         raise DataError(f"the columns of X have {sorted(lengths) or 'no'} values; give every column one per row")
@@ -56,7 +56,7 @@ def without_dict(X: Any, kind: str) -> Any:
     if kind in ("columns", "vector", "wordset"):
         return _table({name: (column, _plain_role(name, column)) for name, column in columns.items()})
     if len(columns) != 1:
-        raise DataError(f"rows of kind {kind} are one thing each; a dict of {len(columns)} columns came: give one")
+        raise DataError(f"rows of kind {kind} have one value each; X is a dict of {len(columns)} columns: give one")
     return list(next(iter(columns.values())))
 
 
@@ -76,7 +76,9 @@ def roles_of_columns(X: Any, given: Mapping[str, Any] | None = None) -> Roles:
     """
     columns = columns_of(X)
     if given is not None and not isinstance(given, Mapping):
-        raise DataError(f"columns={given!r:.80} is no dict; give role: column or columns, such as {{'text': 'title'}}")
+        raise DataError(
+            f"columns={given!r:.80} is not a dict; give role: column or columns, such as {{'text': 'title'}}"
+        )
     chosen: dict[str, str] = {}
     for role, names in (given or {}).items():
         role = ALIASES.get(role, role)

@@ -161,7 +161,7 @@ class Splits:
         """Rows in the order of their times: whatever is held out is later than the rest."""
         numbers = times_of(times)
         if len(numbers) != len(train):
-            raise DataError(f"{train.name}: {len(train)} rows came with {len(numbers)} times; give one per row")
+            raise DataError(f"{train.name}: {len(train)} rows were given with {len(numbers)} times; give one per row")
         return cls(train=train.take(np.argsort(numbers, kind="stable")), arranged="times")
 
     def folds_of(self, rows: Dataset, folds: int, seed: int, blocked: bool) -> np.ndarray:
@@ -231,7 +231,7 @@ class Splits:
 def arranged_rows(train: Dataset, groups: Any = None, times: Any = None) -> Splits:
     """Training rows, with what a caller says of them."""
     if groups is not None and times is not None:
-        raise DataError("groups and times came together; give one of them: rows are split by groups or by time")
+        raise DataError("both groups and times were given; give one of them: rows are split by groups or by time")
     if groups is not None:
         return Splits.of_groups(train, groups)
     return Splits(train=train) if times is None else Splits.in_time(train, times)

@@ -79,7 +79,9 @@ class ColumnsEncoder(Encoder):
         table = as_table(rows, feature_names)
         n, columns = table.values.shape
         if n == 0 or columns == 0:
-            raise DataError(f"columns need rows and columns; a table of shape {table.values.shape} came")
+            raise DataError(
+                f"a table of shape {table.values.shape} was given; at least one row and one column are needed"
+            )
         self.feature_names = table.names
         # Only categories that occur in the training rows get a vector.
         self.categories = {
@@ -249,7 +251,7 @@ def as_table(rows: Any, names: Sequence[str] | None = None) -> Table:
     else:
         values = dense_numbers(rows, "columns must be numbers or a Table with categories")
         if names is not None and len(names) != values.shape[1]:
-            raise DataError(f"rows with {values.shape[1]} columns came where {len(names)} were expected")
+            raise DataError(f"the rows have {values.shape[1]} columns; {len(names)} were expected")
         table = Table(values=values, names=tuple(names or (f"c{i}" for i in range(values.shape[1]))))
     too_large = np.abs(table.values) > LARGEST
     if too_large.any():

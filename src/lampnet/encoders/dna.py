@@ -90,7 +90,9 @@ class DnaEncoder(Encoder):
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> DnaEncoder:
         windows = bases_of(rows)
         if 0 in windows.shape:
-            raise DataError(f"DNA input needs rows and bases; an array of shape {windows.shape} came")
+            raise DataError(
+                f"an array of shape {windows.shape} was given as DNA; at least one row and one base are needed"
+            )
         self.window = windows.shape[1]
         return self
 
@@ -98,7 +100,7 @@ class DnaEncoder(Encoder):
         windows = bases_of(rows)
         if windows.shape[1] != self.window:
             raise DataError(
-                f"windows of {windows.shape[1]} bases came to a model trained on windows of {self.window}; "
+                f"the windows have {windows.shape[1]} bases, but the model was trained on windows of {self.window}; "
                 "cut them to the same width"
             )
         return windows
@@ -176,7 +178,7 @@ def bases_of(rows: Any) -> np.ndarray:
     windows = np.asarray(rows)
     if windows.ndim != 2 or windows.dtype.kind not in "iu":
         raise DataError(
-            f"an array of shape {windows.shape} and type {windows.dtype} came; DNA windows are uint8 of shape "
+            f"an array of shape {windows.shape} and type {windows.dtype} was given; DNA windows are uint8 of shape "
             "(rows, bases) with A, C, G, T, N as 0, 1, 2, 3, 4"
         )
     if windows.size and (windows.min() < 0 or windows.max() > UNKNOWN_BASE):

@@ -84,7 +84,7 @@ class ImageEncoder(Encoder):
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> ImageEncoder:
         if len(rows) == 0:
-            raise DataError("image input needs training rows; none came")
+            raise DataError("images were given without any training row; give at least one")
         sizes = {_size(rows[row], row) for row in range(len(rows))}
         self.channels = max(channels for _, _, channels in sizes)
         self.height, self.width = self._chosen_size({(height, width) for height, width, _ in sizes})
@@ -292,7 +292,7 @@ def _checked_array(item: Any, row: int) -> np.ndarray:
         pixels = pixels[:, :, None]
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3) or 0 in pixels.shape:
         raise DataError(
-            f"row {row}: an array of shape {np.shape(item)} and type {pixels.dtype} came; "
+            f"row {row}: an array of shape {np.shape(item)} and type {pixels.dtype} was given; "
             "an image is uint8 of shape (H, W) or (H, W, 3), or the path of a file"
         )
     return pixels

@@ -84,7 +84,7 @@ class MoleculeEncoder(Encoder):
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> MoleculeEncoder:
         if len(rows) == 0:
-            raise DataError("molecule input needs training rows; none came")
+            raise DataError("molecules were given without any training row; give at least one")
         keys, counts = np.unique(np.concatenate([self._keys(m) for m in _parsed(rows)]), return_counts=True)
         self.surroundings = keys[counts >= (1 if self.elements_only else ENVIRONMENT_COUNT)]
         self.mean, self.spread = mean_and_spread(np.stack([_described(text) for text in rows]))
@@ -187,14 +187,14 @@ class MoleculeEncoder(Encoder):
 
 def _parsed(rows: Any) -> list[Any]:
     if isinstance(rows, str):
-        raise DataError("one SMILES string came where a list of them was expected; put it in a list")
+        raise DataError("a single SMILES string was given; expected a list of them: put it in a list")
     molecules = []
     for row, text in enumerate(rows):
         molecule = _molecule(text)
         if molecule is None:
             shown = repr(text) if len(repr(text)) <= 80 else f"{repr(text)[:77]}..."
             raise DataError(
-                f"row {row}: {shown} is no valid SMILES; correct it or leave the row out (--on-bad-row skip)"
+                f"row {row}: {shown} is not valid SMILES; correct it or leave the row out (--on-bad-row skip)"
             )
         molecules.append(molecule)
     return molecules

@@ -246,7 +246,7 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
     [[0, 0, 1], [0, 0, 0], [1, 0, 0]]
     """
     if len(row_edges) != len(nodes):
-        raise DataError(f"{len(nodes)} rows came with {len(row_edges)} lists of edges; give one list per row")
+        raise DataError(f"{len(nodes)} rows were given with {len(row_edges)} lists of edges; give one list per row")
     lengths = nodes.lengths()
     parts = [np.zeros((0, 3), dtype=np.int32)]
     for row, given in enumerate(row_edges):
@@ -255,7 +255,7 @@ def with_edges(nodes: NodeRows, row_edges: Sequence[np.ndarray]) -> NodeRows:
             pairs = np.zeros((0, 2), dtype=np.int32)
         if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
             raise DataError(
-                f"row {row}: edges of shape {pairs.shape} and type {pairs.dtype} came; "
+                f"row {row}: edges of shape {pairs.shape} and type {pairs.dtype} were given; "
                 "give whole numbers of shape (E, 2), one pair of nodes per edge"
             )
         if len(pairs) and (pairs.min() < 0 or pairs.max() >= lengths[row]):

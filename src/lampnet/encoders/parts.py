@@ -95,7 +95,7 @@ class PartsEncoder(Encoder):
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> PartsEncoder:
         self.roles = _checked(rows).roles
         if len(rows) == 0:
-            raise DataError("rows of several parts need training rows; none came")
+            raise DataError("rows of several parts were given without any training row; give at least one")
         fitted: list[tuple[str, Encoder, float]] = []
         for part in rows.parts:
             if not len(part.present()):
@@ -123,7 +123,7 @@ class PartsEncoder(Encoder):
 
     def encode(self, rows: Any, row_edges: Sequence[np.ndarray] | None = None) -> EncodedRows:
         if row_edges is not None:
-            raise DataError("rows of several parts came with a feature graph; give it to rows of one part only")
+            raise DataError("a feature graph was given for rows of several parts; it works with rows of one part only")
         return super().encode(rows)
 
     def parse(self, rows: Any) -> list[tuple[Part, EncodedRows]]:
@@ -250,17 +250,17 @@ class PartsEncoder(Encoder):
         encoder = cls(config)
         parts, roles = state.get("parts"), state.get("roles")
         if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
-            raise DataError("the saved encoder's parts are no list of parts; the model folder is damaged")
+            raise DataError("the saved encoder's parts are not a list of parts; the model folder is damaged")
         if (
             not isinstance(roles, list)
             or not all(map(_is_role, roles))
             or len({pair[0] for pair in roles}) < len(roles)
         ):
-            raise DataError("the saved roles of the columns are no pairs of a name and a role; the folder is damaged")
+            raise DataError("the saved roles of the columns are not pairs of a name and a role; the folder is damaged")
         names, encoders = [], []
         for number, part in enumerate(parts):
             if not isinstance(part, Mapping) or not isinstance(part.get("name"), str) or part.get("kind") == cls.kind:
-                raise DataError(f"the saved part {number} is no part of a row; the model folder is damaged")
+                raise DataError(f"the saved part {number} is not a part of a row; the model folder is damaged")
             before = f"{number}."
             own = {key[len(before) :]: value for key, value in arrays.items() if key.startswith(before)}
             names.append(part["name"])
@@ -285,7 +285,7 @@ def _is_role(pair: Any) -> bool:
 
 def _checked(rows: Any) -> PartRows:
     if not isinstance(rows, PartRows):
-        raise DataError(f"{type(rows).__name__} came where rows of several parts were expected; give `PartRows`")
+        raise DataError(f"rows of several parts are `PartRows`, not {type(rows).__name__}")
     return rows
 
 

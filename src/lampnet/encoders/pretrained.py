@@ -236,7 +236,8 @@ class PretrainedEncoder(Encoder):
                 )
             if not (Path(folder) / "config.json").is_file():
                 raise DataError(
-                    f"input.pretrained={folder!r} is no folder of a Hugging Face text encoder (no config.json there); "
+                    f"input.pretrained={folder!r} is not a folder of a Hugging Face text encoder (no config.json "
+                    "there); "
                     "give the path of a downloaded model"
                 )
             _check_regular(Path(folder))
@@ -283,7 +284,7 @@ def _check_regular(folder: Path) -> None:
     """A pipe or a device among the files would be waited for."""
     for path in folder.iterdir():
         if not path.is_file() and not path.is_dir():
-            raise DataError(f"{path} is no regular file; give a complete Hugging Face folder without it")
+            raise DataError(f"{path} is not a regular file; give a complete Hugging Face folder without it")
 
 
 def _check_complete(folder: str, transformer: nn.Module, report: Mapping[str, Any]) -> None:

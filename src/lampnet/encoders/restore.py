@@ -43,7 +43,7 @@ def saved_array(arrays: Mapping[str, np.ndarray], key: str, kind: str, shape: tu
             f"expected {kind} of shape {wanted}"
         )
     if value.dtype.kind == "f" and not np.isfinite(value).all():
-        raise DataError(f"the saved encoder's array {key!r} holds values that are no numbers")
+        raise DataError(f"the saved encoder's array {key!r} holds values that are not numbers")
     return value
 
 

@@ -32,7 +32,8 @@ class StaticEncoder(PooledEncoder):
             files = static_files(self.folder)
             if files is None:
                 raise DataError(
-                    f"input.pretrained={self.config.pretrained!r} is no static text model; pip install wordllama, or "
+                    f"input.pretrained={self.config.pretrained!r} is not a static text model; pip install "
+                    "wordllama, or "
                     "give a folder with tokenizer.json and model.safetensors"
                 )
             self._table = _table(files[1])

@@ -97,7 +97,7 @@ class TextEncoder(Encoder):
 
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> TextEncoder:
         if len(rows) == 0:
-            raise DataError("text input needs training rows; none came")
+            raise DataError("texts were given without any training row; give at least one")
         self.tokens = Tokens.learn(rows, self.config)
         if not self.tokens.words:
             raise NoWords(

@@ -122,7 +122,7 @@ class Tokens:
 def checked_texts(texts: Any) -> list[str]:
     """The rows as a list; anything but texts is refused."""
     if isinstance(texts, str):
-        raise DataError("one text came where a list of texts was expected; put it in a list")
+        raise DataError("a single text was given; expected a list of texts: put it in a list")
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"row {row} is {type(text).__name__}, not text; give a string for every row")

@@ -56,7 +56,9 @@ class VectorEncoder(Encoder):
     def fit(self, rows: Any, feature_names: Sequence[str] | None = None) -> VectorEncoder:
         X = numbers_of(rows)
         if X.shape[0] == 0 or X.shape[1] == 0:
-            raise DataError(f"vectors need rows and numbers; an array of shape {X.shape} came")
+            raise DataError(
+                f"an array of shape {X.shape} was given as vectors; at least one row and one number are needed"
+            )
         self.mean, self.spread = mean_and_spread(X)
         return self
 
@@ -65,7 +67,7 @@ class VectorEncoder(Encoder):
         X = numbers_of(rows)
         if X.shape[1] != len(self.mean):
             raise DataError(
-                f"rows with {X.shape[1]} numbers came to a model trained on {len(self.mean)}; "
+                f"the rows have {X.shape[1]} numbers, but the model was trained on {len(self.mean)}; "
                 "give the same features in the same order"
             )
         return standardised(X, self.mean, self.spread)
@@ -132,9 +134,9 @@ def dense_numbers(rows: Any, expected: str) -> np.ndarray:
     try:
         X = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{expected}; text or ragged rows came") from None
+        raise DataError(f"{expected}, not text or rows of different lengths") from None
     if X.ndim != 2:
-        raise DataError(f"{expected}, one row of them per row; an array of shape {X.shape} came")
+        raise DataError(f"{expected}, one row of them per row, not an array of shape {X.shape}")
     return X
 
 

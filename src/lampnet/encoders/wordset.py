@@ -87,9 +87,11 @@ class WordSetEncoder(Encoder):
         matrix = _finite(rows)
         n, n_features = matrix.shape
         if n == 0 or n_features == 0:
-            raise DataError(f"word sets need rows and features; a matrix of shape {matrix.shape} came")
+            raise DataError(
+                f"a matrix of shape {matrix.shape} was given as word sets; at least one row and one feature are needed"
+            )
         if feature_names is not None and len(feature_names) != n_features:
-            raise DataError(f"{n_features} features came with {len(feature_names)} names; give one per feature")
+            raise DataError(f"{n_features} features were given with {len(feature_names)} names; give one per feature")
         self.feature_names = tuple(feature_names if feature_names is not None else (f"f{i}" for i in range(n_features)))
         self.idf = inverse_document_frequency(np.bincount(matrix.indices, minlength=n_features), n)
         return self
@@ -99,7 +101,7 @@ class WordSetEncoder(Encoder):
         matrix = _finite(rows)
         if matrix.shape[1] != len(self.feature_names):
             raise DataError(
-                f"rows with {matrix.shape[1]} features came to a model trained on {len(self.feature_names)}; "
+                f"the rows have {matrix.shape[1]} features, but the model was trained on {len(self.feature_names)}; "
                 "give the same features in the same order"
             )
         weighted = matrix.copy()

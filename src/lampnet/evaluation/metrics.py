@@ -127,15 +127,6 @@ def example_f1_by_row(y_true: Any, y_pred: Any, zero_division: float = 0.0) -> n
     return np.where(c.row_known > 0, _f1(c.row_hits, c.row_true + c.row_predicted, zero_division), np.nan)
 
 
-def roc_auc_macro(y_true: Any, proba: Any) -> float:
-    """Mean over labels of the area under the ROC curve, as in `ranking_metrics`.
-
-    >>> roc_auc_macro([[1, 0], [0, 0], [1, 0]], [[0.9, 0.1], [0.4, 0.2], [0.4, 0.3]])
-    0.75
-    """
-    return _mean_of_defined(_roc_auc_columns(*_ranking_input(y_true, proba)))
-
-
 def ranking_metrics(y_true: Any, proba: Any) -> dict[str, float]:
     """Metrics of probabilities, before any decision.
 

@@ -54,7 +54,8 @@ class Promise:
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         if found is None or not 0 < float(found[2]) < 1:
             raise ConfigError(
-                f"decision={text!r:.80} is no promise; write recall>=P or precision>=P with P between 0 and 1, such as "
+                f"decision={text!r:.80} is not a promise; write recall>=P or precision>=P with P between 0 and 1, "
+                "such as "
                 "recall>=0.9"
             )
         return cls(found[1], float(found[2]))

@@ -62,5 +62,5 @@ def read_result(path: Path) -> Result:
     except (OSError, ValueError) as fault:
         raise FormatError(path, f"the result cannot be read ({fault}); delete it and run it again") from None
     if not complete:
-        raise FormatError(path, "this is no result of lampnet; delete it and run it again")
+        raise FormatError(path, "this is not a result file of lampnet; delete it and run the command again")
     return result

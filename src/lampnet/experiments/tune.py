@@ -194,7 +194,7 @@ def tune(
             if _best(study) is not None:
                 _write_best(folder, study, search.metric, rows.train.name)
         if _best(study) is None:
-            raise ConfigError("not one trial could be finished; give the search more time or other settings")
+            raise ConfigError("no trial could be finished; give the search more time or other settings")
         # Again, for a search that was killed after its last trial and before it wrote this.
         _write_best(folder, study, search.metric, rows.train.name)
     return _found(study, search.metric)

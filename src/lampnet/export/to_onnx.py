@@ -36,7 +36,10 @@ class OnnxModel:
 
     def __init__(self, model: FittedModel) -> None:
         if model.precision != "float32":
-            raise ConfigError("a model that predicts with 8-bit products came; export the model as it was trained")
+            raise ConfigError(
+                "this model predicts with 8-bit products, which ONNX files do not hold; export the model as it "
+                "was trained"
+            )
         self.model, self.graph = model, Graph()
         self.rows: RowInput = row_input(self.graph, model.encoder)
         logits = self._shown_logits()

@@ -130,10 +130,6 @@ class FittedModel:
         """(n, L) probabilities."""
         return probabilities(self.logits(rows, row_edges))
 
-    def proba_of(self, views: Sequence[Examples]) -> np.ndarray:
-        """`proba` of rows that are encoded already."""
-        return probabilities(self.logits_of(views))
-
     def given_known(self) -> Conditional:
         """What predicts where some labels are known."""
         if self.conditional is None:
@@ -279,7 +275,7 @@ class FittedModel:
         """Rows of the kind this model was trained on, their labels in this model's order."""
         if data.kind != self.encoder.kind:
             raise DataError(
-                f"{data.name}: rows of kind {data.kind!r} came to a model trained on {self.encoder.kind!r}; "
+                f"{data.name}: the rows are of kind {data.kind!r}, but the model was trained on {self.encoder.kind!r}; "
                 "give data of the same kind"
             )
         if data.labels is None or data.label_names == self.label_names:
@@ -291,11 +287,11 @@ def _with_shortlist(shortlist: int) -> Any:
     def changed(member: StackedLaMP) -> StackedLaMP:
         trained = member.config.shortlist
         if shortlist < 0:
-            raise ConfigError(f"a shortlist of {shortlist} labels came; give at least 0, which lets all take part")
+            raise ConfigError(f"the shortlist is {shortlist}; give at least 0, which lets all labels take part")
         if 0 < trained < member.n_labels and not 0 < shortlist <= trained:
             # Messages among many more labels than in training drown what the network has learned.
             raise ConfigError(
-                f"a shortlist of {shortlist} labels came to a network trained with {trained} per row; give 1 to "
+                f"the shortlist is {shortlist}, but the network was trained with {trained} labels per row; give 1 to "
                 f"{trained}, or train with model.shortlist=0 to let all labels take part"
             )
         made = copy.copy(member)

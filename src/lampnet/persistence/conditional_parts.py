@@ -43,7 +43,7 @@ def conditional_json(conditional: Conditional) -> dict[str, Any]:
 
 def check_size(data: Any, config: Config, header: Mapping[str, Entry]) -> None:
     """What the settings imply must be in the file before a network of that size is made."""
-    _require(isinstance(data, Mapping) and isinstance(data.get("members"), int), "its description is no JSON object")
+    _require(isinstance(data, Mapping) and isinstance(data.get("members"), int), "its description is not a JSON object")
     members, known = data["members"], config.known
     passes = sum(name.startswith(PREFIX) and name.endswith(".W_q.weight") for name in header)
     vectors = [header.get(f"{PREFIX}members.{number}.W_y") for number in range(min(members, passes))]
@@ -69,7 +69,7 @@ def restore_conditional(
     if data["members"] and stored is not None and stored.ndim == 1:
         raise ModelFolderError("the networks on known labels are of an earlier version; train the model again")
     correction, decisions = data.get("correction"), data.get("decisions")
-    _require(isinstance(correction, (int, float)) and 0 <= correction <= 1, "its correction is no share")
+    _require(isinstance(correction, (int, float)) and 0 <= correction <= 1, "its correction is not a share")
     _require(isinstance(decisions, Mapping) and set(decisions) <= {"few", "many"}, "its decisions are damaged")
     assert isinstance(decisions, Mapping)
     assert isinstance(correction, (int, float))

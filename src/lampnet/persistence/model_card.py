@@ -115,10 +115,14 @@ def _stack_lines(metadata: Mapping[str, Any], counts: bool) -> list[str]:
 
 
 def _calibration_lines(measured: Any, changed: bool) -> list[str]:
-    """How far the probabilities can be taken at their word."""
+    """How well the probabilities are calibrated."""
     if not isinstance(measured, Mapping):
         return []
-    how = "calibrated on out-of-fold rows" if changed else "as they came: calibrating was no better on held-out rows"
+    how = (
+        "calibrated on out-of-fold rows"
+        if changed
+        else "as the model gives them: calibration was no better on held-out rows"
+    )
     named = {"ece": "of all", "ece_above_.01": "of those above .01", "ece_by_chance": "by chance alone above .01"}
     errors = ", ".join(f"{measured[key]:.4f} {name}" for key, name in named.items() if _is_number(measured.get(key)))
     lines = ["", "## Probabilities", "", f"- {how}; expected calibration error on held-out rows: {errors}"]

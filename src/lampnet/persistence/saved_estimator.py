@@ -79,17 +79,17 @@ class SavedEstimator:
         saved, epochs = model.metadata.get("estimator"), model.metadata.get("epochs")
         encoder, count = model.encoder, model.encoder.feature_count
         if type(epochs) is not int or epochs < 0:
-            raise ModelFolderError("its number of epochs is no whole number")
+            raise ModelFolderError("its number of epochs is not a whole number")
         if saved is None:
             params = {"metric": model.config.training.metric, "input_kind": encoder.kind}
             columns = encoder.feature_names if encoder.kind == "columns" else tuple(name for name, _ in encoder.roles)
             labels = np.array(model.label_names, dtype=object)
             return cls(labels, Form(named=True), params, columns, count, epochs, _columns_of_file(model))
         if not isinstance(saved, dict):
-            raise ModelFolderError("the description of its estimator is no JSON object")
+            raise ModelFolderError("the description of its estimator is not a JSON object")
         names = saved.get("feature_names")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise ModelFolderError("its feature names are no list of texts")
+            raise ModelFolderError("its feature names are not a list of texts")
         if names and len(names) != count:
             raise ModelFolderError(f"it has {len(names)} feature names for {count} features")
         form: dict[str, Any] = {part.name: saved.get(part.name) for part in fields(Form)}
@@ -105,7 +105,7 @@ def _columns(given: Any) -> dict[str, list[str]]:
     if not isinstance(given, dict) or not set(given) <= set(COLUMN_KINDS):
         raise ModelFolderError("the roles of its columns are not known")
     if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in given.values()):
-        raise ModelFolderError("its columns are no lists of names")
+        raise ModelFolderError("its columns are not lists of names")
     return given
 
 
@@ -133,7 +133,7 @@ def _columns_of_file(model: FittedModel) -> dict[str, list[str]]:
 def _classes(saved: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarray:
     classes, kind = saved.get("classes"), saved.get("class_type")
     if not isinstance(classes, list) or not all(type(label) in (bool, int, float, str) for label in classes):
-        raise ModelFolderError("its classes are no list of texts and numbers")
+        raise ModelFolderError("its classes are not a list of texts and numbers")
     if tuple(map(str, classes)) != label_names:
         raise ModelFolderError("its classes are not its label names")
     if kind not in (*_NUMBERS, "str", "object"):
@@ -148,13 +148,13 @@ def _classes(saved: Mapping[str, Any], label_names: tuple[str, ...]) -> np.ndarr
 def _params(saved: Mapping[str, Any]) -> dict[str, Any]:
     params = saved.get("params")
     if not isinstance(params, dict):
-        raise ModelFolderError("the estimator's parameters are no JSON object")
+        raise ModelFolderError("the estimator's parameters are not a JSON object")
     for name, types in _TYPES.items():
         if name in params and not isinstance(params[name], types):
             raise ModelFolderError(f"the estimator's parameter {name} has the wrong type")
     for name, known in (("metric", tuple(METRICS)), ("input_kind", ("auto", *KINDS))):
         if params.get(name, known[0]) not in known:
-            raise ModelFolderError(f"the estimator's parameter {name} is none of {', '.join(known)}")
+            raise ModelFolderError(f"the estimator's parameter {name} is not one of {', '.join(known)}")
     return params
 
 

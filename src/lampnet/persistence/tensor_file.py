@@ -84,7 +84,7 @@ def read_header(path: Path) -> dict[str, Entry]:
     except ValueError as fault:
         raise ModelFolderError(f"{path} is damaged: in its header, {fault}; train or copy it again") from None
     if not isinstance(header, dict):
-        raise ModelFolderError(f"{path} is damaged: its header is no JSON object")
+        raise ModelFolderError(f"{path} is damaged: its header is not a JSON object")
     header.pop("__metadata__", None)
     room = size - 8 - length
     entries = {name: _entry(path, name, claim, room) for name, claim in header.items()}
@@ -139,7 +139,7 @@ def read_arrays(path: Path, header: Mapping[str, Entry], sha256: str | None = No
         flat = np.frombuffer(content, entry.dtype, count, start + entry.begin) if count else np.zeros(0, entry.dtype)
         arrays[name] = flat.reshape(entry.shape).copy()
         if entry.dtype.kind == "f" and not np.isfinite(arrays[name]).all():
-            raise ModelFolderError(f"{path} is damaged: the array {name!r} holds values that are no numbers")
+            raise ModelFolderError(f"{path} is damaged: the array {name!r} holds values that are not numbers")
     return arrays
 
 

@@ -110,7 +110,8 @@ def continued(splits: Splits, start: Start, config: Config, control: Control, la
     train, model = splits.train, as_one_training(start.model)
     if train.kind != model.encoder.kind:
         raise ConfigError(
-            f"rows of kind {train.kind!r} came to a model trained on {model.encoder.kind!r}; give data of the same kind"
+            f"the rows are of kind {train.kind!r}, but the model was trained on {model.encoder.kind!r}; give data "
+            "of the same kind"
         )
     truth = train.indicator()
     counts = Weights.of(train.weights, label_weight, train.label_names, truth)

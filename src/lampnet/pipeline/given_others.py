@@ -87,7 +87,7 @@ def cross_fit_given_others(data: Dataset, config: Config, run: FitRun = IN_MEMOR
     """
     check_training_rows(data)
     if len(data) < FEWEST_ROWS:
-        raise DataError(f"{data.name}: {len(data)} row(s) came; at least {FEWEST_ROWS} are needed to cross-fit")
+        raise DataError(f"{data.name}: {len(data)} row(s) were given; at least {FEWEST_ROWS} are needed to cross-fit")
     splits = Splits(train=data)
     folds = config.training.folds if config.training.folds > 1 else folds_for(0)
     config = config.updated({"training.folds": folds, "known.method": "none"})

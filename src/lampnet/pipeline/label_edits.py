@@ -69,7 +69,7 @@ def merge_labels(model: FittedModel, merged: Sequence[str], into: str) -> Fitted
     """Several labels shown as one, which is true where any of them is; it stands in the place of the first."""
     parts = tuple(sorted({label_number(model, name) for name in merged}))
     if len(parts) < 2:
-        raise ConfigError(f"{len(parts)} label came to be merged; give at least two different ones")
+        raise ConfigError(f"{len(parts)} label(s) were given to be merged; give at least two different ones")
     left = [number for number in range(len(model.label_names)) if number not in parts[1:]]
     _check_new_name(into, [model.label_names[number] for number in left if number != parts[0]])
     names = tuple(into if number == parts[0] else model.label_names[number] for number in left)
@@ -144,7 +144,7 @@ def label_number(model: FittedModel, name: str) -> int:
 
 def _check_new_name(name: str, others: Sequence[str]) -> None:
     if not name.strip() or unwritable([name]) is not None:
-        raise DataError(half_a_character("the label", name) if name.strip() else "a label needs a name; '' came")
+        raise DataError(half_a_character("the label", name) if name.strip() else "a label needs a name")
     if name in others:
         raise ConfigError(f"the model has a label {name[:80]!r} already; give another name, or merge them")
 

@@ -399,7 +399,7 @@ class _Opening:
             return f"ids.npy has numbers outside 0 to {most - 1}"
         for name in ("values", "vectors", "base_logits"):
             if name in arrays and not all(np.isfinite(block).all() for block in _blocks(arrays[name])):
-                return f"{name}.npy holds values that are no numbers"
+                return f"{name}.npy holds values that are not numbers"
         return self._fault_of_edges(arrays, encoder)
 
     def _fault_of_edges(self, arrays: Mapping[str, np.ndarray], encoder: Encoder) -> str:

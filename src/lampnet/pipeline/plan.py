@@ -109,7 +109,7 @@ def cross_fitted(splits: Splits, config: Config, control: Control, label_weight:
     train = splits.train
     if splits.valid is not None:
         raise ConfigError(
-            f"training.folds={config.training.folds} came together with {len(splits.valid)} validation rows; "
+            f"training.folds={config.training.folds} was given together with {len(splits.valid)} validation rows; "
             "set training.folds=1 to choose on these, or give all labelled rows as training rows"
         )
     truth = train.indicator()
@@ -296,7 +296,7 @@ def check_training_rows(train: Dataset) -> None:
             "that hold them with --label-columns NAME,NAME"
         )
     if len(train) < 2:
-        raise DataError(f"{train.name}: {len(train)} training row(s) came; at least two are needed")
+        raise DataError(f"{train.name}: {len(train)} training row(s) were given; at least two are needed")
     if not train.label_names:
         raise DataError(f"{train.name}: no label names were found; at least one label is needed")
     if not np.any(np.nan_to_num(train.labels.data) > 0):

@@ -228,7 +228,7 @@ def _sample(train: Chunks, needs_validation: bool, seed: int) -> _Sample:
     most = min(MAX_VALIDATION_ROWS, max(1_000, MAX_VALIDATION_ENTRIES // max(1, len(train.label_names))))
     held = min(max(1, round(n * VALIDATION_FRACTION)), most) if needs_validation else 0
     if n - held < 2:
-        raise DataError(f"{n} rows came; at least three are needed to train and to validate")
+        raise DataError(f"{n} rows were given; at least three are needed to train and to validate")
     order = np.random.default_rng(seed).permutation(n)
     if blocked:
         order = np.concatenate([np.arange(n)[::-1][:held], order[order < n - held]])

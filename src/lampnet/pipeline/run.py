@@ -96,7 +96,7 @@ class Run:
             named["label_graph"] = data["label_graph"]
             for name, given in named.items():
                 if (given is not None or name == "label_graph") and (not isinstance(given, str) or "\0" in given):
-                    raise TypeError(f"the {name.replace('_', ' ')} is no name")
+                    raise TypeError(f"the {name.replace('_', ' ')} is not a name")
             asked: dict[str, Any] = {"source": source, "config": Config.from_json(data["config"])} | named
             return cls(**asked, finished=data.get("finished") is True)
         except (KeyError, TypeError, AttributeError) as fault:
@@ -128,7 +128,7 @@ def _described(data: Splits | MappedRows, path: str, config: Config) -> Splits:
     file = Path(path)
     if not is_file(file):
         raise ConfigError(
-            f"--label-descriptions {path[:200]!r} is no file; give a label and what it means on each line"
+            f"--label-descriptions {path[:200]!r} is not a file; give a label and what it means on each line"
         )
     given = {name: one.value for name, one in read_label_values(file, "description").items()}
     return replace(data, train=with_descriptions(data.train, given, config))

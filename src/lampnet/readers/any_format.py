@@ -46,7 +46,12 @@ _PAIR = re.compile(rb"\d:[-+.\d]")
 
 
 def read(path: str | Path, **options: Any) -> Splits | Dataset:
-    """A folder as `Splits`, a file as `Dataset`; see `read_folder` and `read_file`."""
+    """A folder as `Splits`, a file as `Dataset`; options as in `ReadOptions`.
+
+    A folder holds `train.*` and, where they are, `valid.*` and `test.*` (or `*-train.*` and so on). Labels and features
+    of the later parts are brought to the training part's order: a label that training never has is an error, a feature
+    it never has is dropped. A `.txt` file may also hold one text per line; gzip and bz2 are read where they are usual.
+    """
     return read_and_columns(Path(path), ReadOptions(**options))[0]
 
 
@@ -85,14 +90,6 @@ def _begins_with_pair(text: bytes) -> bool:
     """Whether the first colon of a line stands in an `index:value` pair."""
     colon = text.partition(b"\n")[0].find(b":")
     return colon > 0 and _PAIR.match(text, colon - 1) is not None
-
-
-def read_file(path: str | Path, **options: Any) -> Dataset:
-    """Read one file of any known format; options as in `ReadOptions`.
-
-    A `.txt` file may also hold one text per line; gzip and bz2 are read where they are usual.
-    """
-    return _read(Path(path), ReadOptions(**options))[0]
 
 
 def _read(path: Path, options: ReadOptions, base: int | None = None) -> tuple[Dataset, Mapping[str, Any] | None]:
@@ -187,16 +184,7 @@ def left_out(name: str, bad: int, rows: int) -> str:
 
 
 def no_molecule(name: str) -> DataError:
-    return DataError(f"{name}: not one SMILES can be read by RDKit; is this the right column?")
-
-
-def read_folder(path: str | Path, **options: Any) -> Splits:
-    """Read `train.*` and, where they are, `valid.*` and `test.*` of a folder (or `*-train.*` and so on).
-
-    Labels and features of the later parts are brought to the training part's order. A label that
-    training never has is an error; a feature it never has is dropped. Options as in `ReadOptions`.
-    """
-    return _read_folder(Path(path), ReadOptions(**options))[0]
+    return DataError(f"{name}: RDKit can read none of the SMILES; is this the right column?")
 
 
 def _read_folder(path: Path, options: ReadOptions) -> tuple[Splits, Mapping[str, Any] | None]:

@@ -205,7 +205,7 @@ def _code(path: Path, attribute: Attribute, value: str, line: int) -> float:
                 code = attribute.codes.get(float(value))  # "1.0" where {0,1} was declared
         if code is not None:
             return float(code)
-        raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is none of its declared values", line)
+        raise FormatError(path, f"attribute {attribute.name!r}: {value[:40]!r} is not one of its declared values", line)
     try:
         number = float(value)
     except ValueError:
@@ -267,7 +267,7 @@ def _check_values(path: Path, header: Header, matrix: Any) -> None:
     if wrong.any():
         at = np.unravel_index(np.argmax(wrong), wrong.shape)
         name = header.attributes[columns[at]].name
-        raise FormatError(path, f"attribute {name!r}: {values[at]:g} is none of its declared values")
+        raise FormatError(path, f"attribute {name!r}: {values[at]:g} is not one of its declared values")
 
 
 def _label_matrix(path: Path, header: Header, matrix: Any, columns: list[int]) -> sparse.csr_matrix:

@@ -124,7 +124,7 @@ def parse_header(path: Path, raw: bytes) -> Header:
         keyword = keyword.lower()
         if keyword == "@data":
             if not attributes:
-                raise FormatError(path, "no @attribute came before @data", line)
+                raise FormatError(path, "there is no @attribute before @data", line)
             return Header(relation, tuple(attributes), line + 1, start)
         if keyword == "@relation":
             relation = rest.strip()

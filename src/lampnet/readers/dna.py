@@ -77,7 +77,7 @@ def read_fasta(path: str | Path) -> dict[str, np.ndarray]:
         wrong = codes == 255
         if wrong.any():
             letter = letters[wrong.argmax()].tobytes()
-            problem = f"the sequence {name!r} holds {letter.decode('latin-1')!r}, which is no base"
+            problem = f"the sequence {name!r} holds {letter.decode('latin-1')!r}, which is not a base"
             raise FormatError(path, problem, line + 1 + body.count(b"\n", 0, body.find(letter)))
         sequences[name] = codes
         line += record.count(b"\n")
@@ -128,7 +128,7 @@ def windows_with_peaks(
     keys = arabic({chromosome for found in peaks.values() for chromosome in found.chromosomes})
     spots = sorted(set(keys.values()), key=_natural)
     if not spots:
-        raise DataError("there is not one peak; give BED files with intervals")
+        raise DataError("there are no peaks; give BED files with intervals")
     missing = [chromosome for chromosome in spots if chromosome not in lengths]
     if missing:
         raise DataError(f"the peaks lie on {missing[0]!r}, which the genome ({', '.join(sorted(lengths))}) lacks")

@@ -3,7 +3,7 @@
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.jsonl"
 >>> _ = path.write_text('{"text": "ships and grain", "labels": ["ship", "grain"]}\\n{"text": "gold", "labels": []}\\n')
->>> read_jsonl(path).label_names
+>>> read_jsonl_lines(path, enumerate(path.open(), start=1)).label_names
 ('grain', 'ship')
 """
 
@@ -23,7 +23,7 @@ from lampnet.data.dna_bases import encode_bases
 from lampnet.data.names import half_a_character, unwritable
 from lampnet.data.schema import NoLabels, label_matrix, names_in
 from lampnet.errors import DataError, FormatError, did_you_mean
-from lampnet.readers.files import LARGEST, is_file, plain_stem, read_text_lines
+from lampnet.readers.files import LARGEST, is_file, plain_stem
 from lampnet.readers.row_fields import RowFields
 from lampnet.runtime.limited_json import DoubledKey, unique_keys
 from lampnet.runtime.memory_limit import STRING, MemoryBudget
@@ -35,19 +35,6 @@ OWN_FIELDS = ("id", "labels", "known")
 _PER_ROW = 300
 #: Bytes for every unknown label of a row, which is stored as NaN.
 _PER_UNKNOWN = 32
-
-
-def read_jsonl(
-    path: str | Path,
-    *,
-    labels: Sequence[str] | None = None,
-    on_bad_row: str = "error",
-    unlabelled: bool = False,
-) -> Dataset:
-    """Read a JSONL file: all its lines by `read_jsonl_lines`."""
-    path = Path(path)
-    numbered = enumerate(read_text_lines(path), start=1)
-    return read_jsonl_lines(path, numbered, labels=labels, on_bad_row=on_bad_row, unlabelled=unlabelled)
 
 
 def read_jsonl_lines(

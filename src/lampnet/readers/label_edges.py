@@ -88,7 +88,9 @@ def read_label_hierarchy(path: str | Path, label_names: Sequence[str]) -> LabelH
     path = Path(path)
     if not is_file(path):
         shown = str(path)[:200]
-        raise DataError(f"{shown} is no file; give a file of the label hierarchy, a label and its parent on each line")
+        raise DataError(
+            f"{shown} is not a file; give a file of the label hierarchy, a label and its parent on each line"
+        )
     try:
         if _is_tree(path):
             edges = read_tree_edges(path, label_names)

@@ -83,9 +83,9 @@ def dataset_of(
             labels.data[labels.data == -1] = 0
             labels.eliminate_zeros()
         if label_names is not None and len(label_names) != count:
-            raise FormatError(path, f"{len(label_names)} label names came with a Y of {count} columns")
+            raise FormatError(path, f"{len(label_names)} label names were given with a Y of {count} columns")
     if feature_names is not None and len(feature_names) != x.shape[1]:
-        raise FormatError(path, f"{len(feature_names)} feature names came with an X of {x.shape[1]} columns")
+        raise FormatError(path, f"{len(feature_names)} feature names were given with an X of {x.shape[1]} columns")
     return Dataset(
         name=name,
         kind=kind,

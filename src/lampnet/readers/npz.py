@@ -118,5 +118,5 @@ def _names(path: Path, arrays: Mapping[str, np.ndarray], key: str) -> tuple[str,
             np.ascontiguousarray(found).view(found.dtype.newbyteorder("=").byteorder + "u4") if found.size else found
         )
         if found.size and (letters > sys.maxunicode).any():
-            raise FormatError(path, f"the array {key} holds numbers that are no characters; is the file damaged?")
+            raise FormatError(path, f"the array {key} holds numbers that are not characters; is the file damaged?")
     return tuple(str(value) for value in found)

@@ -60,9 +60,9 @@ class Source:
         columns, on_bad_row = data.get("columns", {}), data.get("on_bad_row", "error")
         for name, value in names.items():
             if not isinstance(value, str) or "\0" in value:
-                raise TypeError(f"the source's {name} is no path and no name")
+                raise TypeError(f"the source's {name} is neither a path nor a name")
         if not isinstance(columns, dict) or not all(isinstance(value, str) for value in columns.values()):
-            raise TypeError("the source's columns are no names")
+            raise TypeError("the source's columns are not names")
         if on_bad_row not in ("error", "skip"):
             raise TypeError("the source's on_bad_row is neither 'error' nor 'skip'")
         return cls(columns=columns, on_bad_row=on_bad_row, **names)

@@ -252,7 +252,7 @@ def _answers(table: RawTable, name: str) -> np.ndarray:
         wrong = int(others[0])
     else:
         wrong = next((row for row, cell in enumerate(cells) if yes_or_no([cell]) is None and not is_missing(cell)), 0)
-    problem = f"the label column {name!r} must hold 0, 1 or nothing, or yes and no; {str(cells[wrong])[:40]!r} came"
+    problem = f"the label column {name!r} holds {str(cells[wrong])[:40]!r}; expected 0, 1 or nothing, or yes and no"
     raise FormatError(table.path, problem, table.lines[wrong])
 
 
@@ -344,7 +344,7 @@ def _seconds(table: RawTable, name: str) -> np.ndarray:
     found = [float("nan") if is_missing(value) else date_seconds(value.strip()) for value in values]
     if None in found:
         bad = found.index(None)
-        problem = f"{values[bad][:40]!r} in the column {name!r} is no date such as 2024-05-31 or 31.05.2024"
+        problem = f"{values[bad][:40]!r} in the column {name!r} is not a date such as 2024-05-31 or 31.05.2024"
         raise FormatError(table.path, problem, table.lines[int(np.argmax(of_row == bad))])
     seconds: np.ndarray = np.array(found, dtype=np.float64)[of_row]
     return seconds

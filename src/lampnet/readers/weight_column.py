@@ -42,7 +42,7 @@ def read_label_weight(given: str | None) -> LabelWeight:
     path = Path(given)
     if "=" not in given or path.is_file():
         if not path.is_file():
-            raise ConfigError(f"--label-weight {given[:80]!r} is no file; give {FORM}")
+            raise ConfigError(f"--label-weight {given[:80]!r} is not a file; give {FORM}")
         given_weights = read_label_values(path, "weight")
         return {name: _number(one.value, f"{one.place}: {name[:80]!r}") for name, one in given_weights.items()}
     pairs = [part.rpartition("=") for part in given.split(",")]

@@ -44,7 +44,7 @@ def read_xc(path: str | Path, *, labels: Sequence[str] | None = None) -> Dataset
                                 "which cannot be true of this file", 1)  # fmt: skip
     MemoryBudget(path).check(_PER_LABEL * label_count)
     if labels is not None and len(labels) != label_count:
-        raise FormatError(path, f"{len(labels)} label names came for the {label_count} labels of the file", 1)
+        raise FormatError(path, f"{len(labels)} label names were given for the {label_count} labels of the file", 1)
     rows = SparseRows(path, features)
     label_rows = SparseRows(path, label_count)
     # A row without labels begins with a blank; one without features too is an empty line.

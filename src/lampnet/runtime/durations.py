@@ -20,7 +20,7 @@ def seconds_of(text: str | float) -> float:
     written = text.lower()
     parts = _PART.findall(written)
     if not parts or _PART.sub("", written):
-        raise ConfigError(f"{text!r} is no duration; write 90s, 10m or 1h30m")
+        raise ConfigError(f"{text!r} is not a duration; write 90s, 10m or 1h30m")
     return sum(float(number) * {"h": 3600.0, "m": 60.0}.get(unit, 1.0) for number, unit in parts)
 
 

@@ -84,7 +84,7 @@ def _is_still(path: Path, handle: int) -> bool:
 def lock_file(handle: int, target: Path) -> None:
     """Hold an open file until it is closed; `target` is what the message says that another process is writing to."""
     if not stat.S_ISREG(os.fstat(handle).st_mode):
-        raise CheckpointError(f"{target} cannot be written to: its lock is no regular file; give another one")
+        raise CheckpointError(f"{target} cannot be written to: its lock is not a regular file; give another one")
     try:
         import fcntl
     except ImportError:  # not on Windows

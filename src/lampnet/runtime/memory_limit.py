@@ -63,7 +63,7 @@ def bytes_of(text: str, option: str = "--max-memory") -> int:
     """
     found = re.fullmatch(r"\s*(\d{1,15}(?:\.\d{1,9})?)\s*([KMGT]?)(i?)B?\s*", text, re.IGNORECASE)
     if found is None or (found[3] and not found[2]) or float(found[1]) == 0:
-        raise ConfigError(f"{option} {text!r} is no amount of memory; give one such as 16GB or 500MB")
+        raise ConfigError(f"{option} {text!r} is not an amount of memory; give one such as 16GB or 500MB")
     power = list(_UNITS).index(found[2].upper())
     return int(float(found[1]) * (1024**power if found[3] else 1000**power))
 

@@ -92,7 +92,9 @@ def predict_folder(
     source, target = ParquetFolder(str(rows)), ParquetFolder(str(out))
     names = source.names()
     if not names:
-        raise DataError(f"{rows} is no folder with Parquet files; --engine ray predicts one *.parquet after the other")
+        raise DataError(
+            f"{rows} is not a folder with Parquet files; --engine ray predicts one *.parquet after the other"
+        )
     if target.where == source.where:
         raise ConfigError(f"--out {out} is the folder with the rows; give another one, or they would be lost")
     kept = _begin(target, {"model": read_description(model)["weights_sha256"], **settings}, names, resume)

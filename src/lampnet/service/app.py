@@ -60,7 +60,7 @@ class RowsRequest(BaseModel):
 class PredictRequest(RowsRequest):
     """Which labels rows have."""
 
-    top_k: int | None = Field(None, description="Exactly so many labels per row; at most so many with a threshold.")
+    top_k: int | None = Field(None, description="Exactly k labels per row; at most k with a threshold.")
     threshold: float | None = Field(None, description="Labels at least this probable.")
     at_least_one: bool = Field(False, description="A row without a label gets its most probable one.")
     decision: str = Field("example_f1", description="A metric whose best rule decides, whole set, or recall>=0.9.")
@@ -149,7 +149,9 @@ class Service:
     def check_rows(self, rows: int) -> None:
         """Refuse more rows than a request may have, or than there is room for."""
         if rows > self.settings.max_rows:
-            raise DataError(f"{rows:,} rows came; a request may have {self.settings.max_rows:,}: send several requests")
+            raise DataError(
+                f"the request has {rows:,} rows; at most {self.settings.max_rows:,} are allowed: send several requests"
+            )
         self.batches.admit(rows)
 
     async def answered(self, path: str, call: Callable[[], Awaitable[Response]]) -> Response:
@@ -241,7 +243,7 @@ def _add_routes(app: FastAPI, service: Service) -> None:
 
     async def explained(asked: ExplainRequest) -> dict[str, Any]:
         if len(asked.rows) > MOST_EXPLAINED:
-            raise DataError(f"{len(asked.rows)} rows came; at most {MOST_EXPLAINED} are explained at once")
+            raise DataError(f"the request has {len(asked.rows)} rows; at most {MOST_EXPLAINED} are explained at once")
         live = service.live(asked.model)
         model = live.model
 

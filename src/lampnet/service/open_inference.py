@@ -265,7 +265,7 @@ def _object(text: Any, kind: str) -> dict[str, Any]:
     except (ValueError, AttributeError, RecursionError):
         row = None
     if not isinstance(row, dict):
-        raise DataError(f"a row of {kind!r} is no JSON object; give a value for each column")
+        raise DataError(f"a row of {kind!r} is not a JSON object; give a value for each column")
     return row
 
 

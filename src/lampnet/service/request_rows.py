@@ -42,7 +42,7 @@ def read_rows(model: FittedModel, rows: Sequence[dict[str, Any]]) -> Dataset:
         data = _columns(rows, model.encoder.no_rows())
     else:
         if any("image" in row for row in rows):
-            raise DataError("rows: an 'image' came to a model of another kind; send what it was trained on")
+            raise DataError("rows: an 'image' was sent to a model of another kind; send what it was trained on")
         numbered = ((number, json.dumps(row)) for number, row in enumerate(rows, start=1))
         data = read_jsonl_lines(REQUEST, numbered, unlabelled=True)
     return match_rows(model, replace(data, labels=None), "rows")

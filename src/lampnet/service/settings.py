@@ -40,7 +40,7 @@ class ServiceSettings:
         for name in ("max_body", "max_rows", "max_queue", "timeout"):
             if getattr(self, name) <= 0:
                 option = "--" + name.replace("_", "-")
-                raise ConfigError(f"{option} {getattr(self, name)} came; give more than 0")
+                raise ConfigError(f"{option} is {getattr(self, name)}; give more than 0")
 
     @property
     def arrival(self) -> float:

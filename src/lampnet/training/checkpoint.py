@@ -82,7 +82,7 @@ def read_checkpoint(path: Path) -> Checkpoint:
         header = parse_json(whole[8 : 8 + int.from_bytes(whole[:8], "little")])
         state = parse_json(header["__metadata__"]["state"].encode())
         if not isinstance(state, dict):
-            raise ValueError("its state is no JSON object")
+            raise ValueError("its state is not a JSON object")
         return Checkpoint(safetensors.torch.load(whole), state)
     except (ValueError, KeyError, TypeError, AttributeError, safetensors.SafetensorError) as fault:
         raise CheckpointError(f"{path} is not a checkpoint of lampnet ({str(fault)[:200]})") from fault

@@ -89,11 +89,11 @@ def test_descriptions_say_what_names_do_not() -> None:
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"k3": "music"}, "a description came for 'k3', which is no label"),
-        ({"k1": " "}, "the description of 'k1' must be a text"),
-        ({"k1": 3}, "the description of 'k1' must be a text"),
+        ({"k3": "music"}, "a description was given for 'k3', which is not a label"),
+        ({"k1": " "}, "the description of 'k1' is ' '; it must be a text"),
+        ({"k1": 3}, "the description of 'k1' is '3'; it must be a text"),
         ({"k1": "\ud800"}, "half a character|surrogate|description of 'k1'"),
-        (["football"], "texts by label"),
+        (["football"], "label descriptions are list; give a dict"),
     ],
 )
 def test_wrong_descriptions_are_refused(given: Any, sentence: str) -> None:
@@ -117,7 +117,7 @@ def test_the_command_line_reads_them_from_a_file(tmp_path: Path, capsys: pytest.
     loaded = LaMPClassifier.load(tmp_path / "model")
     assert name_gap(loaded) == pytest.approx(name_gap(fitted(label_descriptions=MEANING | {"k2": "cooking, food"})))
     capsys.readouterr()
-    for option, sentence in ((str(wrong), "wrong.csv"), (str(tmp_path / "none.csv"), "is no file")):
+    for option, sentence in ((str(wrong), "wrong.csv"), (str(tmp_path / "none.csv"), "is not a file")):
         assert run([*common, "--label-descriptions", option, "--out", str(tmp_path / "other")]) == 2
         assert sentence in capsys.readouterr().err
         assert not (tmp_path / "other").exists()

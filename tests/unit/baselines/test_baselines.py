@@ -20,7 +20,7 @@ from lampnet.baselines.node_networks import mean_of_nodes, shuffled_batches
 from lampnet.baselines.seq2seq import Seq2Seq
 from lampnet.encoders.nodes import NodeRows
 from lampnet.errors import ConfigError, DataError
-from lampnet.evaluation.metrics import example_f1, roc_auc_macro
+from lampnet.evaluation.metrics import example_f1, ranking_metrics
 
 SMALL: dict[str, dict[str, object]] = {
     "ecc": {"chains": 3},
@@ -68,7 +68,7 @@ def test_each_learns(name: str) -> None:
     assert proba.shape == new_Y.shape
     assert proba.min() >= 0
     assert proba.max() <= 1
-    assert roc_auc_macro(new_Y, proba) > 0.9
+    assert ranking_metrics(new_Y, proba)["roc_auc_macro"] > 0.9
     assert example_f1(new_Y, proba > 0.5, zero_division=1.0) > 0.8
 
 
@@ -262,7 +262,7 @@ def test_mistakes_are_named() -> None:
         baseline("forrest")
     X, Y = word_rows(5, seed=9)
     for name in REGISTRY:
-        with pytest.raises(DataError, match="5 rows came with labels of shape"):
+        with pytest.raises(DataError, match="5 rows were given with labels of shape"):
             baseline(name).fit(as_input(name, X), Y[:3])
     with pytest.raises(DataError, match="0, 1 or NaN"):
         baseline("logistic").fit(X, Y + 1)

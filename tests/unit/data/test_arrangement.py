@@ -114,9 +114,9 @@ def test_python_takes_groups_and_times() -> None:
     LaMPClassifier(preset="quick").fit(data.rows, Y, times=np.arange(60)[::-1])
     for asked, complaint in (
         ({"groups": np.zeros(60)}, "all rows are of one group"),
-        ({"groups": np.arange(59)}, "60 rows came with 59 groups"),
-        ({"times": np.arange(5)}, "60 rows came with 5 times"),
-        ({"groups": np.arange(60), "times": np.arange(60)}, "came together"),
+        ({"groups": np.arange(59)}, "60 rows were given with 59 groups"),
+        ({"times": np.arange(5)}, "60 rows were given with 5 times"),
+        ({"groups": np.arange(60), "times": np.arange(60)}, "both groups and times were given"),
     ):
         with pytest.raises(DataError, match=complaint):
             LaMPClassifier(preset="quick").fit(data.rows, Y, **asked)

@@ -198,14 +198,14 @@ def test_files(tmp_path: Path) -> None:
             read_label_hierarchy(file, labels)
         assert "\n" not in str(raised.value)
     for name in ("nothing.csv", "9" * 400):
-        with pytest.raises(DataError, match="is no file"):
+        with pytest.raises(DataError, match="is not a file"):
             read_label_hierarchy(tmp_path / name, labels)
 
 
 @pytest.mark.parametrize(
     ("given_as", "problem"),
     [
-        ({"dog": "cat"}, "names 'cat', which is no label of the rows"),
+        ({"dog": "cat"}, "names 'cat', which is not a label of the rows"),
         ([("dog",)], "expected pairs of a child and its parent"),
         (["dog"], "expected pairs of a child and its parent"),
         (3, "has no edge; give a file"),

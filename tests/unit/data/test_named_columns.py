@@ -80,8 +80,8 @@ def test_roles_that_are_given_hold() -> None:
 def test_columns_that_do_not_fit_together_are_refused() -> None:
     for columns, problem in (
         ({"a": [1, 2], "b": [1]}, "give every column one per row"),
-        ({"a": "text"}, "'a' of X is no list"),
-        ({"a": [1], "b": 5}, "'b' of X is no list"),
+        ({"a": "text"}, "'a' of X is not a list"),
+        ({"a": [1], "b": 5}, "'b' of X is not a list"),
         ({}, "no values"),
         ({"a\udce9": [1]}, "half a character"),
     ):

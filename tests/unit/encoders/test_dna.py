@@ -172,7 +172,7 @@ def test_long_windows_are_cut():
         (np.zeros((2, 4)), "DNA windows are uint8"),
         (np.zeros(4, dtype=np.uint8), "DNA windows are uint8"),
         (["ACGT"], "DNA windows are uint8"),
-        (np.zeros((1, 3), dtype=np.uint8), "windows of 3 bases came to a model trained on windows of 4"),
+        (np.zeros((1, 3), dtype=np.uint8), "the windows have 3 bases, but the model was trained on windows of 4"),
     ],
 )
 def test_windows_that_do_not_fit_are_refused(rows, message):

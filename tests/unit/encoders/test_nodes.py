@@ -89,7 +89,7 @@ def test_edges_of_a_batch_agree_with_a_loop(lengths, data):
         ([[[-1, 0]]], "names node -1"),
         ([[[0.5, 1.0]]], "whole numbers"),
         ([[[0, 1, 2]]], r"shape \(1, 3\)"),
-        ([], "1 rows came with 0 lists"),
+        ([], "1 rows were given with 0 lists"),
     ],
 )
 def test_impossible_edges_are_refused(edges, message):

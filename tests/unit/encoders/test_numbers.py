@@ -31,7 +31,7 @@ def test_word_sets_leave_the_callers_matrix_alone():
 
 @pytest.mark.parametrize(
     ("rows", "message"),
-    [(np.ones((2, 4)), "4 features came to a model trained on 3"), (np.full((1, 3), np.nan), "row 0 holds a value")],
+    [(np.ones((2, 4)), "4 features, but the model was trained on 3"), (np.full((1, 3), np.nan), "row 0 holds a value")],
 )
 def test_word_sets_refuse_other_features(rows, message):
     encoder = WordSetEncoder(InputConfig()).fit(np.eye(3))
@@ -61,7 +61,7 @@ def test_vectors_are_standardised_on_training_rows():
     np.testing.assert_array_equal(encoder.encode(train).nodes.vectors, standard)
     with pytest.raises(DataError, match="row 1 holds a missing or infinite number"):
         encoder.encode(np.array([[1, 2, 3, 4], [1, np.nan, 3, 4]]))
-    with pytest.raises(DataError, match="3 numbers came to a model trained on 4"):
+    with pytest.raises(DataError, match="the rows have 3 numbers, but the model was trained on 4"):
         encoder.encode(np.ones((1, 3)))
     with pytest.raises(DataError, match="must be numbers"):
         encoder.encode([["a", "b", "c", "d"]])
@@ -153,7 +153,7 @@ def test_columns_are_found_by_name():
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        (np.ones((2, 3)), "3 columns came where 2 were expected"),
+        (np.ones((2, 3)), "the rows have 3 columns; 2 were expected"),
         (np.ones((2, 2)), "'colour' held categories in training and holds numbers now"),
         (colours([[1, 0]], names=("weight", "colour")), "lacks the column 'size'.*it has 'weight'"),
         (colours([[1, 7]]), "row 0, column 'colour': the code 7 stands for none of its 3"),

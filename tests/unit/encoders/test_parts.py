@@ -134,13 +134,13 @@ def test_a_part_that_teaches_nothing_is_left_out_and_said() -> None:
 
 def test_faults_name_their_part() -> None:
     rows = part_rows({"t": ["a", "a"], "drug": ["CCO", "no molecule"]}, (("t", "text"), ("drug", "smiles")))
-    with pytest.raises(DataError, match=r"^the part 'drug': row 1: 'no molecule' is no valid SMILES"):
+    with pytest.raises(DataError, match=r"^the part 'drug': row 1: 'no molecule' is not valid SMILES"):
         PartsEncoder(CONFIG).fit(rows)
     good = part_rows({"t": ["a", "a"], "n": [1, 2]}, (("t", "text"), ("n", "number")))
     encoder = PartsEncoder(CONFIG).fit(good)
     with pytest.raises(DataError, match="the part 't' of the rows is not there"):
         encoder.encode(PartRows(good.parts[1:]))
-    with pytest.raises(DataError, match="list came where rows of several parts"):
+    with pytest.raises(DataError, match="rows of several parts are `PartRows`, not list"):
         encoder.encode(["a"])
     with pytest.raises(DataError, match="feature graph"):
         encoder.encode(good, [np.zeros((0, 2), int)] * 2)

@@ -203,7 +203,7 @@ def test_a_label_can_be_added_and_rows_learned_from(model: FittedModel) -> None:
 def test_what_does_not_go_together_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"input\.fine_tune"):
         InputConfig(pretrained=FOLDER, pretrained_use="pooled", fine_tune=True)
-    with pytest.raises(ConfigError, match="rows of kind 'vector' came"):
+    with pytest.raises(ConfigError, match="rows of kind 'vector' were given"):
         Config.preset("quick").updated(CONFIG).resolved("vector", 100, 2)
     with pytest.raises(ConfigError, match="'pretrained_knn' reads a pretrained text encoder, and none is given"):
         Config.preset("quick").updated({"model.base_learners": "linear,pretrained_knn"}).resolved("text", 100, 2)

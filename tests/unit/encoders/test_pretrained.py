@@ -92,7 +92,7 @@ def test_it_is_saved_without_its_weights_and_made_without_memory(encoder):
         assert encoder.embedding(8).projection.weight.is_meta
     with pytest.raises(DataError, match="was trained with width 12"):
         restore_encoder("text", encoder.config, {**state, "hidden": 12}, encoder.arrays(), FOLDER)
-    with pytest.raises(DataError, match=r"'gone/away' is no folder"):
+    with pytest.raises(DataError, match=r"'gone/away' is not a folder"):
         restore_encoder("text", encoder.config, state, encoder.arrays(), "gone/away")
 
 
@@ -205,5 +205,5 @@ def test_a_model_is_not_loaded_with_another_encoder_of_the_same_shape(tmp_path, 
 def test_a_pipe_in_the_folder_is_refused(tmp_path):
     config = copied(tmp_path / "folder")
     os.mkfifo(tmp_path / "folder" / "adapter_config.json")
-    with pytest.raises(DataError, match="is no regular file"):
+    with pytest.raises(DataError, match="is not a regular file"):
         make_encoder("text", config).fit(TEXTS)

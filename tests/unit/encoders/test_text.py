@@ -140,7 +140,7 @@ def test_pieces_read_words_never_seen_whole():
 
 @pytest.mark.parametrize("rows", ["one text", ["fine", 3], ["fine", None]])
 def test_rows_that_are_no_texts_are_refused(rows):
-    with pytest.raises(DataError, match=r"row 1 is|one text came"):
+    with pytest.raises(DataError, match=r"row 1 is|a single text was given"):
         encoder_of().encode(rows)
 
 

@@ -124,7 +124,7 @@ def test_what_cannot_be_promised_says_what_can() -> None:
 
 @pytest.mark.parametrize("text", ["recall", "recall>0.9", "f1>=0.9", "recall>=1", "recall>=0", "precision>=1.5", None])
 def test_what_is_no_promise_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no promise; write recall>=P"):
+    with pytest.raises(ConfigError, match="is not a promise; write recall>=P"):
         Promise.read(text)
 
 

@@ -272,7 +272,7 @@ def test_bad_rows_of_a_table_are_left_out_when_it_is_prepared(tmp_path: Path) ->
     assert "rows.parquet: 5 of 40 molecules have invalid SMILES and are left out" in said
     parts = open_prepared(tmp_path / "rows").parts
     assert len(parts["train"]) + len(parts["valid"]) == 35
-    with pytest.raises(DataError, match="is no valid SMILES"):
+    with pytest.raises(DataError, match="is not valid SMILES"):
         prepare_source(replace(source, on_bad_row="error"), tmp_path / "other", plain, said.append)
 
 

@@ -15,7 +15,7 @@ from lampnet.data.dataset import Dataset, Table
 from lampnet.data.splits import Splits
 from lampnet.data.statistics import statistics
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.any_format import find_parts, format_of, read, read_file, read_folder
+from lampnet.readers.any_format import find_parts, format_of, read
 from lampnet.readers.files import read_bytes, read_lines
 from lampnet.readers.named.registry import NAMES, describe, load
 from lampnet.runtime.memory_limit import limited_to
@@ -47,7 +47,7 @@ def test_csv_parts_follow_what_train_was_taken_for(tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("size,y_a,y_b\n1.5,1,0\n2,0,1\n")
     (tmp_path / "test.csv").write_text("y_b,size,y_a\n0,1,1\n0,0,1\n")  # here size looks like a label
     notices: list[str] = []
-    parts = read_folder(tmp_path, notice=notices.append)
+    parts = read(tmp_path, notice=notices.append)
     assert parts.test is not None
     assert isinstance(parts.test.rows, Table)
     assert parts.test.rows.values.tolist() == [[1], [0]]
@@ -60,7 +60,7 @@ def test_mulan_folder_with_other_attribute_order(tmp_path: Path) -> None:
     head = "@relation x\n" + 4 * "@attribute {} {{0,1}}\n" + "@data\n"
     (tmp_path / "x-train.arff").write_text(head.format("u", "v", "p", "q") + "{0 1,2 1}\n")
     (tmp_path / "x-test.arff").write_text(head.format("q", "v", "u", "p") + "{0 1,2 1}\n")
-    parts = read_folder(tmp_path)
+    parts = read(tmp_path)
     assert parts.test is not None
     assert parts.test.rows.toarray().tolist() == [[1, 0]]
     assert parts.test.indicator().tolist() == [[0, 1]]
@@ -69,7 +69,7 @@ def test_mulan_folder_with_other_attribute_order(tmp_path: Path) -> None:
 def test_libsvm_parts_share_their_first_index_and_width(tmp_path: Path) -> None:
     (tmp_path / "train.svm").write_text("1 1:1 3:1\n2 0:1\n")
     (tmp_path / "test.svm").write_text("2 1:5 9:1\n")
-    parts = read_folder(tmp_path)
+    parts = read(tmp_path)
     assert parts.test is not None
     assert parts.test.rows.toarray().tolist() == [[0, 5, 0, 0]]
     assert parts.test.indicator().tolist() == [[0, 1]]
@@ -145,7 +145,7 @@ def test_plain_text_rows(tmp_path: Path) -> None:
 def test_label_names_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text(JSON_ROW)
     (tmp_path / "names.txt").write_text("z\nx\n")
-    data = read_file(tmp_path / "x.jsonl", labels=tmp_path / "names.txt")
+    data = read(tmp_path / "x.jsonl", labels=tmp_path / "names.txt")
     assert data.label_names == ("z", "x")
 
 
@@ -154,11 +154,11 @@ def test_invalid_smiles_are_skipped_on_request(tmp_path: Path) -> None:
     path = tmp_path / "m.csv"
     path.write_text("smiles,a,b\nCCO,1,0\nC1CC,0,1\nc1ccccc1,0,1\n")
     notices: list[str] = []
-    assert len(read_file(path)) == 3
-    assert read_file(path, on_bad_row="skip", notice=notices.append).rows == ["CCO", "c1ccccc1"]
+    assert len(read(path)) == 3
+    assert read(path, on_bad_row="skip", notice=notices.append).rows == ["CCO", "c1ccccc1"]
     assert "1 of 3 molecules" in notices[-1]
     with pytest.raises(DataError, match="'error' or 'skip'"):
-        read_file(path, on_bad_row="ignore")
+        read(path, on_bad_row="ignore")
 
 
 def test_registry_names_and_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ def rows(tmp_path: Path) -> Path:
 
 def test_an_invalid_smiles_names_its_row(rows: Path) -> None:
     data = Source(data=str(rows)).splits().train
-    with pytest.raises(DataError, match=r"row 2: 'C\(C' is no valid SMILES"):
+    with pytest.raises(DataError, match=r"row 2: 'C\(C' is not valid SMILES"):
         make_encoder("molecule", InputConfig()).fit(data.rows)
 
 

@@ -18,7 +18,7 @@ from scipy.io import savemat
 from lampnet.data.dataset import Dataset, Table
 from lampnet.errors import DataError, FormatError
 from lampnet.readers import dna, label_edges
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.readers.named import rcv1 as lyrl
 from lampnet.readers.named import reuters as sgml_reuters
 
@@ -116,7 +116,7 @@ def check(path: Path, reader: Callable[[Path], Any]) -> None:
 def test_the_whole_file_is_readable(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(FORMATS[name]())
-    assert len(read_file(path)) >= 2
+    assert len(read(path)) >= 2
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -125,7 +125,7 @@ def test_cut_off_anywhere(tmp_path: Path, name: str) -> None:
     step = max(1, len(whole) // 60)
     for end in range(0, len(whole), step):
         path.write_bytes(whole[:end])
-        check(path, read_file)
+        check(path, read)
 
 
 @pytest.mark.parametrize("name", ["packed.arff.gz", "packed.arff.bz2", "x.npz", "x.parquet"])
@@ -134,7 +134,7 @@ def test_a_cut_off_archive_is_never_taken_for_whole(tmp_path: Path, name: str) -
     for end in (len(whole) // 3, len(whole) // 2, len(whole) - 5):
         path.write_bytes(whole[:end])
         with pytest.raises(FormatError, match=name.replace(".", r"\.")):
-            read_file(path)
+            read(path)
 
 
 NASTY = [b"\r\n", b"'", b'"', b"{", b"}", b"?", b",", b"\t", b"-1", b"1e999", b"\xff", b"\x00", b"9" * 20]
@@ -160,7 +160,7 @@ def altered(whole: bytes, edits: list[tuple[float, int, bytes]]) -> bytes:
 def test_altered_files(tmp_path: Path, name: str, edits: list[tuple[float, int, bytes]]) -> None:
     path = tmp_path / name
     path.write_bytes(altered(FORMATS[name](), edits))
-    check(path, read_file)
+    check(path, read)
 
 
 @pytest.mark.parametrize("name", OTHERS)
@@ -180,7 +180,7 @@ def test_windows_line_ends_and_byte_order_marks_change_nothing(tmp_path: Path, n
     plain, marked = tmp_path / name, tmp_path / f"marked-{name}"
     plain.write_bytes(FORMATS[name]())
     marked.write_bytes(b"\xef\xbb\xbf" + FORMATS[name]().replace(b"\n", b"\r\n"))
-    first, second = read_file(plain), read_file(marked)
+    first, second = read(plain), read(marked)
     np.testing.assert_array_equal(first.indicator(), second.indicator())
     assert first.label_names == second.label_names
     assert first.feature_names == second.feature_names
@@ -192,7 +192,7 @@ def test_arbitrary_bytes_under_every_name(tmp_path: Path, content: bytes) -> Non
     for name in FORMATS:
         path = tmp_path / name
         path.write_bytes(content)
-        check(path, read_file)
+        check(path, read)
 
 
 @pytest.mark.parametrize(
@@ -209,4 +209,4 @@ def test_numbers_that_float32_cannot_hold(tmp_path: Path, name: str, content: by
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(FormatError, match="finite numbers"):
-        read_file(path)
+        read(path)

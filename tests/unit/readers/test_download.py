@@ -216,7 +216,7 @@ def test_a_part_that_is_complete_needs_no_server(server: str, tmp_path: Path) ->
         ("always 416", r"127\.0\.0\.1 answered 416 Request.* to a request for the whole of sider\.csv\.gz; try again"),
         ("always 206", r"127\.0\.0\.1 answered 206 Partial Content to a request for the whole of sider\.csv\.gz"),
         ("no length", r"does not state how long sider\.csv\.gz is.*cut short.*--base-url"),
-        ("bad length", r"states a length of 'lots' for sider\.csv\.gz, which is no number of bytes"),
+        ("bad length", r"states a length of 'lots' for sider\.csv\.gz, which is not a number of bytes"),
         ("negative length", r"states a length of '-5' for sider\.csv\.gz"),
         ("two lengths", r"sent an answer that cannot be read instead of sider\.csv\.gz"),
         ("web page", r"sent a web page instead of sider\.csv\.gz"),
@@ -299,10 +299,10 @@ PAGE = b"<!-- portal -->\n <!DOCTYPE html><html><body>Please log in</body></html
 @pytest.mark.parametrize(
     ("name", "file", "content", "sentence"),
     [
-        ("sider", FILE, PAGE, "a web page came instead"),
-        ("goemotions", "train.tsv", PAGE, "a web page came instead"),
-        ("goemotions", "train.tsv", b"", "came empty"),
-        ("goemotions", "train.tsv", b"some text\t1\0\n", "binary data came where text was expected"),
+        ("sider", FILE, PAGE, "a web page was downloaded instead"),
+        ("goemotions", "train.tsv", PAGE, "a web page was downloaded instead"),
+        ("goemotions", "train.tsv", b"", "the downloaded file is empty"),
+        ("goemotions", "train.tsv", b"some text\t1\0\n", "the downloaded file is binary"),
         ("sider", FILE, b"smiles,a\nC,1\n", "damaged"),
         ("sider", FILE, NOISE[:-9], "damaged"),
         ("sider", FILE, NOISE[:5000] + b"x" + NOISE[5001:], "damaged"),
@@ -321,6 +321,33 @@ def test_content_that_is_not_what_its_name_says_is_not_kept(
     with pytest.raises(FormatError, match=sentence):
         fetch(name, tmp_path, base_url=server)
     assert [kept for kept in left_in(tmp_path / name) if kept != "SHA256SUMS"] == []
+
+
+def zip_of_a_later_version(path: Path, place: bytes, change: int) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.arff", "@data")
+    content = bytearray(path.read_bytes())
+    content[content.index(place) + change] = 0x63
+    path.write_bytes(bytes(content))
+
+
+DAMAGED_ARCHIVES = {
+    "no tar.tar": lambda path: path.write_bytes(b"no archive at all"),
+    "needs version 9.9.zip": lambda path: zip_of_a_later_version(path, b"PK\1\2", 6),
+    "encrypted.zip": lambda path: zip_of_a_later_version(path, b"PK\1\2", 8),
+    "unknown compression.zip": lambda path: zip_of_a_later_version(path, b"PK\1\2", 10),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED_ARCHIVES)
+def test_damaged_archives_are_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    path, wanted = tmp_path / name, Address("https://example.org", name, (("*.arff", ""),))
+    DAMAGED_ARCHIVES[name](path)
+    with pytest.raises(FormatError, match="archive is damaged") as refusal:  # noqa: PT012
+        if path.suffix == ".zip":
+            content_check.check_content(path, name)
+        unpacking.unpack(path, wanted, tmp_path / "inside")
+    assert "\n" not in str(refusal.value)
 
 
 def test_a_gzip_bomb_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,7 +98,7 @@ def test_other_labels_stay_what_they_are_beside_yes_and_no(tmp_path: Path) -> No
 def test_a_word_that_is_neither_yes_nor_no_is_named_with_its_line(tmp_path: Path) -> None:
     answers = zip(PLOTS, ["ja", "nein", "eh", ""], strict=True)
     text = "plot,war,sea\n" + "".join(f"{plot},{cell},1\n" for plot, cell in answers)
-    problem = r"a.csv, line 4: the label column 'war' must hold 0, 1 or nothing, or yes and no; 'eh' came"
+    problem = r"a.csv, line 4: the label column 'war' holds 'eh'; expected 0, 1 or nothing, or yes and no"
     with pytest.raises(FormatError, match=problem):
         read(tmp_path / "a.csv", text, columns={"labels": ["war", "sea"]})
 

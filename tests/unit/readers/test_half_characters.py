@@ -18,7 +18,7 @@ from pyarrow import parquet
 from lampnet import LaMPClassifier
 from lampnet.data.dataset import Dataset, Table
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.readers.row_chunks import chunks
 from lampnet.readers.sources import Source
 
@@ -44,8 +44,8 @@ GOOD = {"text": "red fox", "labels": ["a"], "id": "first"}
 def test_json_lines(row: dict[str, Any], what: str, tmp_path: Path) -> None:
     path = jsonl(tmp_path / "x.jsonl", GOOD, row)
     with pytest.raises(FormatError, match=rf"x\.jsonl, line 2: {what} .* holds half a character \(a lone surrogate\)"):
-        read_file(path)
-    assert read_file(path, on_bad_row="skip").ids == ("first",)
+        read(path)
+    assert read(path, on_bad_row="skip").ids == ("first",)
     with pytest.raises(FormatError, match="line 2"):
         list(chunks(Source(data=str(path)), "test", 0))
 
@@ -55,13 +55,13 @@ def test_json_lines(row: dict[str, Any], what: str, tmp_path: Path) -> None:
 )
 def test_json_lines_of_features_and_molecules(row: dict[str, Any], tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"line 1: the (feature name|SMILES) .* holds half a character"):
-        read_file(jsonl(tmp_path / "x.jsonl", row))
+        read(jsonl(tmp_path / "x.jsonl", row))
 
 
 def test_whole_characters_by_two_escapes_are_read(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "\\ud800 sea", "labels": ["\\ud83d\\ude00"]}\n')
-    data = read_file(path)
+    data = read(path)
     assert data.label_names == ("\U0001f600",)
     assert data.rows == [f"{HALF} sea"]  # in a text it is read as a blank
 
@@ -70,7 +70,7 @@ def test_lists_in_the_cells_of_a_csv(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text('text,labels\nred fox at sea,"[""a""]"\nblue sea and sky,"[""\\ud800""]"\n')
     with pytest.raises(FormatError, match=r"line 3: the label '\\ud800' holds half a character"):
-        read_file(path)
+        read(path)
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.svm", "x.txt"])
@@ -78,7 +78,7 @@ def test_bytes_that_are_no_text(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(b"text,labels\nred fox,a\n" + BYTES + b",b\n")
     with pytest.raises(FormatError, match=r"line \d"):
-        read_file(path)
+        read(path)
 
 
 def bad_texts() -> dict[str, pa.Array]:
@@ -101,24 +101,24 @@ def test_parquet_and_arrow_name_column_and_row(kind: str, form: str, tmp_path: P
         with pa.ipc.new_file(path, table.schema) as writer:
             writer.write_table(table)
     with pytest.raises(FormatError, match="line 3: the column 'labels' holds bytes that are not UTF-8"):
-        read_file(path)
+        read(path)
 
 
 def test_npz_names(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez(path, X=np.eye(2), Y=np.eye(2), label_names=["a", HALF])
     with pytest.raises(DataError, match=r"x, row 1: the label '\\ud800' holds half a character"):
-        read_file(path)
+        read(path)
     np.savez(path, X=np.eye(2), feature_names=[HALF, "b"])
     with pytest.raises(DataError, match="the feature name"):
-        read_file(path)
+        read(path)
     good = io.BytesIO()
     np.savez(good, X=np.eye(2), Y=np.eye(2), label_names=["a", "b"])
     with zipfile.ZipFile(path, "w") as archive, zipfile.ZipFile(good) as whole:
         for entry in whole.namelist():
             archive.writestr(entry, whole.read(entry).replace("b".encode("utf-32-le"), b"\xff" * 4))
-    with pytest.raises(FormatError, match="label_names holds numbers that are no characters"):
-        read_file(path)
+    with pytest.raises(FormatError, match="label_names holds numbers that are not characters"):
+        read(path)
 
 
 def test_rows_from_anywhere() -> None:
@@ -166,4 +166,4 @@ def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
         path.write_text("red fox\nblue sea\n")
     except OSError:
         pytest.skip("this file system keeps only names that are UTF-8")
-    read_file(path).name.encode()
+    read(path).name.encode()

@@ -19,7 +19,7 @@ import pytest
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import LampnetError
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.readers.arff_header import split_fields
 from lampnet.readers.column_roles import roles_of
 from lampnet.readers.dna import read_fasta_rows
@@ -93,7 +93,7 @@ def test_whole_files(name: str, tmp_path: Path) -> None:
     def make(n: int) -> Callable[[], Any]:
         path = tmp_path / f"{n}-{file}"
         path.write_text(content(n))
-        return lambda: read_file(path)
+        return lambda: read(path)
 
     check_growth(make, size)
 
@@ -154,7 +154,7 @@ def test_a_misspelled_name_among_long_ones(tmp_path: Path) -> None:
         name = "".join(chr(0x4E00 + i % 150) for i in range(n))
         path = tmp_path / f"{n}.arff"
         path.write_text(f"@relation r\n@attribute {name} numeric\n@data\n1\n")
-        return lambda: read_file(path, labels=[name[::-1], name])
+        return lambda: read(path, labels=[name[::-1], name])
 
     check_growth(make, 2000)
 
@@ -188,7 +188,7 @@ def test_a_table_of_a_million_columns_is_refused_at_once(tmp_path: Path) -> None
     with pytest.raises(
         LampnetError, match="names 1,000,000 columns; a table may have 100,000: give so many features as"
     ):
-        read_file(path)
+        read(path)
 
 
 def test_no_base_of_a_long_sequence_is_looked_at_by_python(tmp_path: Path) -> None:

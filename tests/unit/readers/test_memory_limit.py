@@ -22,7 +22,7 @@ from scipy import sparse
 
 from lampnet.data.schema import NoLabels
 from lampnet.errors import ConfigError, FormatError
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.readers.arrow_sizes import viewed_bytes
 from lampnet.readers.label_edges import read_edge_list, read_label_hierarchy, read_taxonomy, string_ids
 from lampnet.readers.label_values import read_label_values
@@ -207,7 +207,7 @@ def test_what_would_take_too_much_memory_is_refused_before_it_does(name: str, tm
     tracemalloc.start()
     try:
         with limited_to(LIMIT), pytest.raises(FormatError) as refusal:
-            read_file(path)
+            read(path)
         taken = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -238,7 +238,7 @@ def test_a_raised_limit_reads_the_same_file(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(EXPANDING[name]())
         with limited_to(1_000_000_000):
-            data = read_file(path)
+            data = read(path)
         assert data.rows[0] == ("a b c" if name.startswith("nested") else LONG)
 
 
@@ -252,7 +252,7 @@ def test_the_default_is_half_of_the_memory_and_the_environment_may_say_otherwise
     with limited_to(7):
         assert memory_limit() == 7
     monkeypatch.setenv(VARIABLE, "much")
-    with pytest.raises(ConfigError, match="LAMPNET_MAX_MEMORY 'much' is no amount of memory; give one such as 16GB"):
+    with pytest.raises(ConfigError, match="LAMPNET_MAX_MEMORY 'much' is not an amount of memory; give one such"):
         memory_limit()
 
 
@@ -284,7 +284,7 @@ def test_pages_are_counted_as_they_are_not_as_the_summary_says(tmp_path: Path) -
                     assert 0.3 * stated < pages.total <= stated
                     assert 0 < pages.largest < stated
                 assert [pages.entry for pages in found] == [8, 0, 8]
-            assert len(read_file(path, columns={"text": "a", "labels": "c"})) == 5000
+            assert len(read(path, columns={"text": "a", "labels": "c"})) == 5000
 
 
 READ_WITH_LITTLE_TIME = """
@@ -292,12 +292,12 @@ import resource, sys
 from pathlib import Path
 import pyarrow
 from lampnet.errors import FormatError
-from lampnet.readers.any_format import read_file
+from lampnet.readers.any_format import read
 from lampnet.runtime.memory_limit import limited_to
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 try:
     with limited_to(400_000_000):
-        read_file(Path(sys.argv[1]))
+        read(Path(sys.argv[1]))
 except FormatError as refusal:
     print(refusal)
 """

@@ -10,7 +10,7 @@ import pytest
 
 from lampnet.data.dataset import Dataset
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.any_format import read_and_columns, read_file
+from lampnet.readers.any_format import read, read_and_columns
 from lampnet.readers.options import ReadOptions
 from lampnet.readers.trained_columns import KnownColumns
 
@@ -71,7 +71,7 @@ def test_named_columns_are_the_only_inputs(tmp_path: Path) -> None:
         ({"text": "plott"}, "did you mean 'plot'"),
     ):
         with pytest.raises(DataError, match=problem):
-            read_file(path, columns=columns)
+            read(path, columns=columns)
 
 
 def test_parquet_and_csv_are_the_same_rows(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_later_files_are_read_as_the_training_file(tmp_path: Path) -> None:
     assert data.rows.roles == (("country", "category"), ("plot", "text"), ("title", "text"))
     with pytest.raises(DataError, match="no column 'plot', which the model was trained on"):
         opened(films(tmp_path, "country,title\nUS,x\n", "new.csv"), known=known)
-    with pytest.raises(FormatError, match=r"line 2: 'soon' in the column 'released' is no date"):
+    with pytest.raises(FormatError, match=r"line 2: 'soon' in the column 'released' is not a date"):
         opened(films(tmp_path, "plot,title,released\na,b,soon\n", "new.csv"), known=known)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lampnet.data.dataset import Table
 from lampnet.errors import DataError, FormatError
-from lampnet.readers.jsonl import read_jsonl
+from lampnet.readers.any_format import read
 from lampnet.readers.jsonl_table import read_jsonl_table
 from lampnet.readers.tables import read_table
 
@@ -195,21 +195,21 @@ def test_jsonl_round_trip(tmp_path_factory: pytest.TempPathFactory, rows: list[t
     path = tmp_path_factory.mktemp("j") / "x.jsonl"
     lines = [json.dumps({"text": text, "labels": sorted(labels)}) for text, labels in [*rows, ("last", {"a"})]]
     path.write_text("\n".join(lines))
-    data = read_jsonl(path, labels=["c", "b", "a"])
+    data = read(path, labels=["c", "b", "a"])
     assert list(data.rows) == [*(text for text, _ in rows), "last"]
     for row, (_, labels) in enumerate(rows):
         assert {name for name, has in zip("cba", data.indicator()[row], strict=True) if has} == labels
 
 
 def test_jsonl_kinds(tmp_path: Path) -> None:
-    words = read_jsonl(write(tmp_path / "w.jsonl", '{"features": {"b": 2, "a": 1}, "labels": [1]}\n{"features": {}}\n'))
+    words = read(write(tmp_path / "w.jsonl", '{"features": {"b": 2, "a": 1}, "labels": [1]}\n{"features": {}}\n'))
     assert (words.kind, words.feature_names, words.label_names) == ("wordset", ("a", "b"), ("1",))
     assert words.rows.toarray().tolist() == [[1, 2], [0, 0]]
     np.testing.assert_array_equal(words.indicator(), [[1], [np.nan]])  # no "labels": unknown
-    vector = read_jsonl(write(tmp_path / "v.jsonl", '{"features": [1, 2.5], "id": "q"}\n'))
+    vector = read(write(tmp_path / "v.jsonl", '{"features": [1, 2.5], "id": "q"}\n'))
     assert (vector.kind, vector.labels, vector.ids) == ("vector", None, ("q",))
     for field, value, kind in [("smiles", "CCO", "molecule"), ("dna", "ACGT", "dna"), ("sequence", "ACGT", "dna")]:
-        assert read_jsonl(write(tmp_path / "k.jsonl", json.dumps({field: value}))).kind == kind
+        assert read(write(tmp_path / "k.jsonl", json.dumps({field: value}))).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -231,15 +231,15 @@ def test_jsonl_kinds(tmp_path: Path) -> None:
 def test_wrong_json_lines(tmp_path: Path, line: str, words: str) -> None:
     path = write(tmp_path / "x.jsonl", '{"text": "fine", "labels": ["a"]}\n\n' + line + "\n")
     with pytest.raises(FormatError, match=words) as caught:
-        read_jsonl(path)
+        read(path)
     assert caught.value.line == 3
-    assert list(read_jsonl(path, on_bad_row="skip").rows) == ["fine"]
+    assert list(read(path, on_bad_row="skip").rows) == ["fine"]
 
 
 def test_a_feature_given_twice_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", '{"features": {"a": 1}}\n{"features": {"a": 1, "b": 2, "a": 3}}\n')
     with pytest.raises(FormatError, match=r"line 2: the key 'a' occurs twice"):
-        read_jsonl(path)
+        read(path)
 
 
 def test_a_column_given_twice_is_refused(tmp_path: Path) -> None:
@@ -256,19 +256,19 @@ def test_a_column_given_twice_is_refused(tmp_path: Path) -> None:
 def test_features_must_be_finite_numbers(tmp_path: Path, value: str) -> None:
     path = write(tmp_path / "x.jsonl", f'{{"features": [{value}]}}')
     if value == "true":  # JSON's true is 1, as in Python
-        assert read_jsonl(path).rows.tolist() == [[1.0]]
+        assert read(path).rows.tolist() == [[1.0]]
         return
     with pytest.raises(FormatError, match="finite numbers"):
-        read_jsonl(path)
+        read(path)
 
 
 def test_jsonl_gzip_and_empty(tmp_path: Path) -> None:
     packed = tmp_path / "x.jsonl.gz"
     packed.write_bytes(gzip.compress(b'{"text": "a", "labels": ["x"]}\r\n'))
-    assert read_jsonl(packed).label_names == ("x",)
+    assert read(packed).label_names == ("x",)
     with pytest.raises(FormatError, match="no rows"):
-        read_jsonl(write(tmp_path / "e.jsonl", "\n\n"))
+        read(write(tmp_path / "e.jsonl", "\n\n"))
     with pytest.raises(DataError, match="empty"):
-        read_jsonl(write(tmp_path / "n.jsonl", '{"text": "a", "labels": []}'))
+        read(write(tmp_path / "n.jsonl", '{"text": "a", "labels": []}'))
     with pytest.raises(DataError, match="'z'"):
-        read_jsonl(write(tmp_path / "u.jsonl", '{"text": "a", "labels": ["z"]}'), labels=["a"])
+        read(write(tmp_path / "u.jsonl", '{"text": "a", "labels": ["z"]}'), labels=["a"])

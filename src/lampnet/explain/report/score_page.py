@@ -101,7 +101,7 @@ def _calibration(found: Mapping[str, Any]) -> str:
         "probabilities of one bin above .01, the larger the more (row, label) pairs; on the dashed line they are as "
         "often true as they say."
     )
-    return f"<h2>Can the probabilities be taken at their word?</h2><p>{_text(lead)}</p>{reliability_picture(found)}"
+    return f"<h2>Are the probabilities calibrated?</h2><p>{_text(lead)}</p>{reliability_picture(found)}"
 
 
 def reliability_picture(found: Mapping[str, Any]) -> str:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from lampnet.explain.importance import Importance
 from lampnet.explain.report.escaping import fill
 from lampnet.explain.report.whole_set import WholeSet, whole_set_data
-from lampnet.runtime.atomic_files import replace_files
 
 
 def whole_set_page(
@@ -41,10 +39,3 @@ def importance_data(importance: Importance) -> dict[str, Any]:
     by_label = [[label[:200], listed] for label, listed in found["by_label"].items()]
     parts = [{"part": part["part"][:120], "mean": part["mean"]} for part in found["parts"]]
     return {"rows": found["rows"], "parts": parts, "features": found["features"], "byLabel": by_label}
-
-
-def write_whole_set(path: str | Path, found: WholeSet, **options: Any) -> Path:
-    """Write the page to a file, whole or not at all, and return its path."""
-    path = Path(path)
-    replace_files({path: (whole_set_page(found, **options).encode(),)})
-    return path

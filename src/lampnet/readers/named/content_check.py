@@ -32,9 +32,9 @@ def check_content(path: Path, name: str) -> None:
     with path.open("rb") as stream:
         start = stream.read(4096)
     if not start:
-        raise FormatError(name, "the file came empty; fetch it again later")
+        raise FormatError(name, "the downloaded file is empty; fetch it again later")
     if _WEB_PAGE.match(start.removeprefix(b"\xef\xbb\xbf")):
-        raise FormatError(name, "a web page came instead of the file (a login page?); fetch it again later")
+        raise FormatError(name, "a web page was downloaded instead of the file (a login page?); fetch it again later")
     suffix = Path(name).suffix
     if suffix == ".gz":
         _check_gzip(path, name)
@@ -42,7 +42,7 @@ def check_content(path: Path, name: str) -> None:
         _check_zip(path, name)
     elif suffix == ".rar":
         if not start.startswith(_RAR):
-            raise FormatError(name, "what came is no RAR archive; fetch it again later")
+            raise FormatError(name, "the downloaded file is not a RAR archive; fetch it again later")
     else:
         _check_text(path, name)
 
@@ -67,7 +67,7 @@ def _check_zip(path: Path, name: str) -> None:
         with zipfile.ZipFile(path):  # its table of contents is at the end; members are compared when unpacked
             pass
     except DAMAGED as error:
-        raise FormatError(name, f"the archive that came is damaged ({what_is_wrong(error)}); fetch it again") from None
+        raise FormatError(name, f"the downloaded archive is damaged ({what_is_wrong(error)}); fetch it again") from None
 
 
 def what_is_wrong(error: BaseException) -> str:
@@ -86,8 +86,8 @@ def _check_text(path: Path, name: str) -> None:
     with path.open("rb") as stream:
         while block := stream.read(_BLOCK):
             if b"\0" in block:
-                raise FormatError(name, "binary data came where text was expected; fetch it again later")
+                raise FormatError(name, "the downloaded file is binary; text was expected: fetch it again later")
             has_data = has_data or b"@data" in (last[-8:] + block).lower()
             last = block
     if not has_data:
-        raise FormatError(name, "the ARFF file that came has no @data; fetch it again later")
+        raise FormatError(name, "the downloaded ARFF file has no @data; fetch it again later")

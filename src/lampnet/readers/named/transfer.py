@@ -155,7 +155,7 @@ def _stated_length(wanted: Wanted, response: Any) -> int:
             "take it from another mirror with --base-url, or put the file there by hand",
         )
     if not stated.strip().isdecimal():
-        raise wanted.fault(f"states a length of {stated[:40]!r} for {wanted.file}, which is no number of bytes")
+        raise wanted.fault(f"states a length of {stated[:40]!r} for {wanted.file}, which is not a number of bytes")
     return int(stated)
 
 
@@ -194,7 +194,8 @@ def _too_large(wanted: Wanted, came: str) -> DataError:
 
 def _broken(wanted: Wanted) -> DataError:
     return DataError(
-        f"the connection to {wanted.host} broke while {wanted.file} came; what has come is kept, fetch again to go on"
+        f"the connection to {wanted.host} broke while {wanted.file} was downloaded; what has arrived is kept, "
+        "fetch again to continue"
     )
 
 
