@@ -34,7 +34,7 @@ OUT = ROOT / "docs" / "measurements" / "comparator_costs.json"
 DATASETS = ("scene", "sider", "bibtex", "reuters21578", "delicious")
 #: Training rows to begin with, training rows of a network, and validation rows.
 FIRST, NETWORK, VALID = 100, 200, 100
-LIMIT = 5.0
+LIMIT = 6.0
 
 
 def seconds_of_fit(name: str, material: Material, rows: int) -> tuple[float, bool]:

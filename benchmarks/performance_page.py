@@ -26,7 +26,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 RIVALS_NOTE = (
     "Fitting is one pass over the rows for lampnet and Seq2Seq, and the whole fit, with C given, for linear methods."
 )
-PLOTS = "![labels](growth_labels.svg)\n![nodes](growth_nodes.svg)"
+PLOTS = "![labels](images/growth_labels.svg)\n![nodes](images/growth_nodes.svg)"
 
 
 def read(name: str) -> Any:
@@ -179,7 +179,7 @@ def plots(points: list[dict[str, Any]]) -> None:
             pane.legend(fontsize=8)
         panes[1].set_ylim(0, 1.1 * max(p["peak_mb"] for p in chosen))
         figure.tight_layout()
-        figure.savefig(DOCS / f"growth_{name}.svg", metadata={"Date": None})
+        figure.savefig(DOCS / "images" / f"growth_{name}.svg", metadata={"Date": None})
         plt.close(figure)
 
 

@@ -165,26 +165,24 @@ def section(measured: dict[str, Any]) -> list[str]:
 
 def _by_share(measured: dict[str, Any]) -> list[str]:
     """What the labels' names are worth to rare labels."""
-    heads = " | ".join(SHARES)
-    lines = [
-        "Out-of-fold, mean over the labels, by the share of the training texts that have a label: average precision,",
-        "and F1 under the decision for macro-F1, which is chosen on the same rows:",
-        "",
-        f"| data | base learners read; nodes | {heads} | F1: {heads} |",
-        f"|---|---|{'--:|' * 2 * len(SHARES)}",
-    ]
-    head = len(lines)
-    for data, seeds in measured.items():
-        for name, (title, _) in SYSTEMS.items():
-            rows = [run["systems"][name] for run in seeds.values() if "precision" in run["systems"].get(name, {})]
-            if not rows:
-                continue
-            cells = []
-            for score in ("precision", "f1"):
-                own = [row[score] for row in rows if score in row]
-                cells += [f"{np.mean([one[share] for one in own]):.3f}" if own else "" for share in SHARES]
-            lines.append(f"| {data} | {title} | {' | '.join(cells)} |")
-    return [*lines, ""] if len(lines) > head else []
+    said = {
+        "precision": "Average precision out-of-fold, mean over the labels, by the share of the training texts that "
+        "have a label:",
+        "f1": "F1 in the same way, under the decision for macro-F1, which is chosen on the same rows:",
+    }
+    lines: list[str] = []
+    for score, sentence in said.items():
+        rows = []
+        for data, seeds in measured.items():
+            for name, (title, _) in SYSTEMS.items():
+                own = [run["systems"][name][score] for run in seeds.values() if score in run["systems"].get(name, {})]
+                if own:
+                    means = [np.mean([one[share] for one in own]) for share in SHARES]
+                    rows.append(f"| {data} | {title} | {' | '.join(f'{mean:.3f}' for mean in means)} |")
+        if rows:
+            heads = f"| data | base learners read; nodes | {' | '.join(SHARES)} |"
+            lines += [sentence, "", heads, f"|---|---|{'--:|' * len(SHARES)}", *rows, ""]
+    return lines
 
 
 def main() -> None:

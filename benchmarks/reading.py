@@ -191,7 +191,7 @@ def main() -> None:
     repository = Path(__file__).resolve().parents[1]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--data", type=Path, default=os.environ.get("LAMPNET_DATA") or repository.parent / "shared/data"
+        "--data", default=os.environ.get("LAMPNET_DATA") or "data", help="the folder of the named data sets"
     )
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--out", type=Path, default=repository / "docs" / "measurements" / "reading.json")

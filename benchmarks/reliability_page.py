@@ -38,6 +38,7 @@ MEASURED = {
     "requests to a service": ("service[requests]",),
     "killed workers": ("service[killed workers]",),
     "streamed predictions": ("rows_streamed", "stream_peak_mb"),
+    "streamed predictions of other formats": ("csv_", "parquet_", "arrow_", "libsvm_"),
     "damaged data files": ("data_files_fuzzed", "data_files_most_cpu_seconds", "data_files_peak_gb"),
     "data files with ten times the content": ("data_files_grown_tenfold",),
     "small files that stand for much": ("expanding_files_read_or_refused",),
@@ -79,7 +80,7 @@ def figures(folder: Path) -> dict[str, str]:
         each = guided["targets"].values()
         found["guided_inputs"] = f"{sum(target['inputs'] for target in each):,}"
         found["guided_kept"] = f"{sum(target['inputs_kept'] for target in each):,}"
-        found["guided_minutes"] = f"{sum(target['processor_seconds'] for target in each) / 60:.0f}"
+        found["guided_seconds"] = f"{sum(target['processor_seconds'] for target in each):,}"
         found["guided_failures"] = str(sum(len(target["failures"]) for target in each))
     measured_on = {**faults.get("measured_on", {})}
     measured_on |= {"streaming": stream.get("measured_on"), "guided_fuzzing": guided.get("measured_on")}

@@ -252,7 +252,8 @@ average and more than half are distinct, or five words or more and more than a t
 log says so. Tables of pyarrow and polars are read as DataFrames are. Roles are set with
 `--columns text=title,plot --columns category=country` (repeated options add up; columns that are not named are then
 left out) and in Python with `LaMPClassifier(columns={"text": ["title", "plot"], "category": "country"})` (columns that
-are not named are guessed). They are kept with the model."""
+are not named are guessed). They are kept with the model; in Python `model.columns_` has them. Where a column is guessed
+to be a category although most of its values are distinct or have several words, Python warns and the log says so."""
 
 
 MEASURED_HOW = """\
@@ -263,7 +264,10 @@ row's labels, mean over the test rows. Gains are those of all parts over the sys
 intervals over the test rows; one fit each. lampnet's features of a SMILES hold such descriptors already. All parts
 together have a higher F1 than ColumnTransformer, and than the best part alone where the parts add something. Texts that
 speak of the same things are better joined to one: as parts, a word of the title and the same word of the body are two
-features. Join such columns before the training; keep apart those in which words mean different things."""
+features. Join such columns before the training; keep apart those in which words mean different things. SIDER's 143
+test molecules are too few to tell all parts from the SMILES alone. Over all molecules, each predicted by a model of the
+other four folds, the descriptors add nothing: average precision is level, and F1 is .002 lower. Leave out numbers that
+are computed from another part of the row."""
 
 
 def section(measured: dict[str, Any]) -> list[str]:

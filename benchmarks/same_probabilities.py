@@ -27,7 +27,7 @@ TEST_ROWS = 200
 TOLERANCE = 1e-6
 
 
-def probabilities(name: str, n_rows: int | None, root: Path) -> np.ndarray:
+def probabilities(name: str, n_rows: int | None, root: str | None) -> np.ndarray:
     """(test rows, L) of a model trained on the first `n_rows` rows."""
     data = load_data(name, data_root=root)
     train, test = data.train, data.test
@@ -41,7 +41,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="where the probabilities go (.npz)")
     parser.add_argument("--compare", type=Path, help="the file of the other side")
-    parser.add_argument("--data-root", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data-root", help="the folder of the named data sets (else LAMPNET_DATA, or ./data)")
     parser.add_argument("--only", choices=DATA, action="append", help="these data sets only")
     options = parser.parse_args()
     print(f"lampnet from {Path(lampnet.__file__).parent}")

@@ -20,5 +20,5 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session")
 def data_root() -> Path:
-    """The folder of the named data sets; it need not exist."""
+    """The folder of the named data sets, LAMPNET_DATA or else a folder beside the repository; it need not exist."""
     return Path(os.environ.get("LAMPNET_DATA") or Path(__file__).parents[2] / "shared" / "data")

@@ -11,7 +11,7 @@ from lampnet.experiments.systems import FORMS
 from pages.results import dataset_title
 
 #: the file of a data set's picture, beside the page
-CURVES = "paper_curves_{}.svg"
+CURVES = "images/paper_curves_{}.svg"
 _COLOURS = {"el": "tab:grey", "fc": "tab:blue", "pr": "tab:orange"}
 _STYLES = {128: "-", 256: "--", 512: ":"}
 
@@ -53,7 +53,9 @@ def write_curves(results: Sequence[Mapping[str, Any]], folder: Path) -> list[str
             axis.set_xlabel("epoch")
             axis.legend(fontsize=7)
         axes[0][0].set_ylabel("validation example-F1")
-        figure.savefig(folder / CURVES.format(dataset), metadata={"Date": None})
+        picture = folder / CURVES.format(dataset)
+        picture.parent.mkdir(exist_ok=True)
+        figure.savefig(picture, metadata={"Date": None})
         plt.close(figure)
         drawn.append(dataset)
     return drawn

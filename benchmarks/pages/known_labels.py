@@ -26,11 +26,11 @@ FEWEST_ROWS = 20
 COLUMNS = 5
 LOOKS = {
     "nothing": ("o", "tab:gray", "nothing known"),
-    "floor": ("s", "tab:orange", "best other method with known labels"),
+    "other": ("s", "tab:orange", "best other method with known labels"),
     "shifts": ("D", "tab:cyan", "lampnet, shifts"),
     "messages": ("o", "tab:blue", "lampnet, messages"),
 }
-FLOORS = tuple(system.name for system in KNOWN_SYSTEMS.values() if system.floor)
+OTHERS = tuple(system.name for system in KNOWN_SYSTEMS.values() if system.other)
 TITLES = {
     "positives:1": "One true label known",
     "positives:3": "Three true labels known",
@@ -63,8 +63,8 @@ class Compared:
     def mean(self, system: str) -> float:
         return float(np.mean([score["map"] for score in self.scores[system]]))
 
-    def best_floor(self) -> str:
-        return max(FLOORS, key=self.mean)
+    def best_other(self) -> str:
+        return max(OTHERS, key=self.mean)
 
     def ahead(self, system: str, of: str) -> Difference:
         """The difference with its interval, by the paired bootstrap over the test rows of all seeds."""
@@ -86,39 +86,39 @@ def comparisons(results: Sequence[Mapping[str, Any]], regime: str) -> list[Compa
 def table(results: Sequence[Mapping[str, Any]], regime: str) -> str:
     """One row per data set: every system, and how far messages are ahead."""
     titles = [KNOWN_SYSTEMS[name].title for name in KNOWN_SYSTEMS]
-    head = ["data", "seeds", *titles, "messages − best floor", "messages − edgeless"]
+    head = ["data", "seeds", *titles, "messages − best other method", "messages − edgeless"]
     lines = [_line(head), "|---|" + "--:|" * (len(head) - 1)]
     for one in comparisons(results, regime):
         means = {name: round(one.mean(name), 3) for name in KNOWN_SYSTEMS}
         cells = [f"**{m:.3f}**" if m == max(means.values()) else f"{m:.3f}" for m in means.values()]
-        floor, edgeless = one.ahead("messages", one.best_floor()), one.ahead("messages", "edgeless")
-        lines.append(_line([one.dataset, str(len(one.seeds)), *cells, str(floor), str(edgeless)]))
+        other, edgeless = one.ahead("messages", one.best_other()), one.ahead("messages", "edgeless")
+        lines.append(_line([one.dataset, str(len(one.seeds)), *cells, str(other), str(edgeless)]))
     return "\n".join(lines)
 
 
 def overall_table(results: Sequence[Mapping[str, Any]]) -> str:
-    """One row per data set: the mean of its regimes, of messages and of the single best floor."""
+    """One row per data set: the mean of its regimes, of messages and of the single best other method."""
     by_regime = [comparisons(results, str(regime)) for regime in REGIMES]
-    head = ["data", "seeds", "regimes", "nothing known", "best floor", "its score", "lampnet, shifts"]
-    head += ["lampnet, edgeless", "lampnet, messages", "messages − best floor", "messages − edgeless"]
+    head = ["data", "seeds", "regimes", "nothing known", "best other method", "its score", "lampnet, shifts"]
+    head += ["lampnet, edgeless", "lampnet, messages", "messages − best other method", "messages − edgeless"]
     lines = [_line(head), "|---|--:|--:|--:|---|" + "--:|" * 6]
-    ahead = {"best floor": [], "edgeless": []}
+    ahead = {"other": [], "edgeless": []}
     for dataset in SEEDS:
         found = [one for regime in by_regime for one in regime if one.dataset == dataset]
         if not found:
             continue
         means = {name: float(np.mean([one.mean(name) for one in found])) for name in KNOWN_SYSTEMS}
-        floor = max(FLOORS, key=means.__getitem__)
-        differences = {"best floor": _mean_ahead(found, floor), "edgeless": _mean_ahead(found, "edgeless")}
+        other = max(OTHERS, key=means.__getitem__)
+        differences = {"other": _mean_ahead(found, other), "edgeless": _mean_ahead(found, "edgeless")}
         for what, difference in differences.items():
             ahead[what] += [dataset] if difference.mean > 0 else []
         shown = [f"{means[name]:.3f}" for name in ("shifts", "edgeless", "messages")]
         first = [dataset, str(len(found[0].seeds)), str(len(found)), f"{means['nothing']:.3f}"]
         lines.append(
-            _line([*first, KNOWN_SYSTEMS[floor].title, f"{means[floor]:.3f}", *shown, *map(str, differences.values())])
+            _line([*first, KNOWN_SYSTEMS[other].title, f"{means[other]:.3f}", *shown, *map(str, differences.values())])
         )
     n = len(lines) - 2
-    said = f"Messages are above every floor on {len(ahead['best floor'])} of {n} data sets, and above their edgeless "
+    said = f"Messages are above every other method on {len(ahead['other'])} of {n} data sets, and above their edgeless "
     return "\n".join(lines) + f"\n\n{said}form on {len(ahead['edgeless'])}."
 
 
@@ -146,10 +146,10 @@ def cost_table(results: Sequence[Mapping[str, Any]]) -> str:
 def verdict(results: Sequence[Mapping[str, Any]], regime: str = SHOWN) -> str:
     """In sentences: where messages are ahead, and where not."""
     compared = comparisons(results, regime)
-    floors = {one.dataset: one.ahead("messages", one.best_floor()) for one in compared}
+    others = {one.dataset: one.ahead("messages", one.best_other()) for one in compared}
     edgeless = {one.dataset: one.ahead("messages", "edgeless") for one in compared}
     sentences = []
-    for what, found in (("the best other method", floors), ("their edgeless form", edgeless)):
+    for what, found in (("the best other method", others), ("their edgeless form", edgeless)):
         ahead = [name for name, d in found.items() if d.low > 0]
         behind = [name for name, d in found.items() if d.high < 0]
         level = [name for name in found if name not in (*ahead, *behind)]
@@ -157,7 +157,7 @@ def verdict(results: Sequence[Mapping[str, Any]], regime: str = SHOWN) -> str:
         where = [f"{place} on {_names(names)}" for place, names in places if names]
         if where:
             sentences.append(f"against {what}, messages are {', '.join(where)}")
-    missing = [name for name in SEEDS if name not in floors]
+    missing = [name for name in SEEDS if name not in others]
     text = f"{TITLES[regime]}: {'; '.join(sentences)} (95% intervals)." if sentences else f"{TITLES[regime]}."
     return text + (f" Not measured in this regime: {_names(missing)}." if missing else "")
 
@@ -226,7 +226,7 @@ def draw(results: Sequence[Mapping[str, Any]], path: Path, panels: Sequence[str]
             places = [REGIMES.index(regime) for regime in shown]
             for name, (marker, colour, title) in LOOKS.items():
                 found = [by_regime[str(regime)][dataset] for regime in shown]
-                means = [one.mean(one.best_floor() if name == "floor" else name) for one in found]
+                means = [one.mean(one.best_other() if name == "other" else name) for one in found]
                 label = title if (dataset, kind) == (datasets[0], "share") else None
                 axis.plot(places, means, marker, linestyle="-", color=colour, markersize=4, linewidth=1, label=label)
         axis.set_title(dataset, fontsize=9)

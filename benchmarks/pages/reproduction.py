@@ -700,7 +700,8 @@ def given_graphs_section(measured: Mapping[str, Any]) -> str:
         parts.append(
             f"{title}: {said} The paper's network with d = {settings['model.width']} and a learning rate of "
             f"{settings['training.learning_rate']:g}, one seed (`python benchmarks/given_graphs.py {name} --data-root "
-            "DIR`). The gain is over the edgeless graph in points of example-F1, with a 95% interval over test rows."
+            "DIR`). The gain is over the edgeless graph in points of example-F1, with a 95% interval over test rows, "
+            "which does not hold the chance of another seed."
         )
         parts.append(table(["form", *(SCORES[m] for m in F1), "gain", "epochs"], rows))
     return "\n\n".join(parts)

@@ -82,9 +82,19 @@ def results_page(
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
+def _counted(number: int, thing: str) -> str:
+    """A number of things, singular for one.
+
+    >>> _counted(1, "core"), _counted(2, "core")
+    ('1 core', '2 cores')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def _machines(results: Sequence[Mapping[str, Any]]) -> str:
     seen = dict.fromkeys(
-        f"{m['cpu']}, {m['cores']} cores ({m['threads']} torch threads), Python {m['python']}, torch {m['torch']}"
+        f"{m['cpu']}, {_counted(m['cores'], 'core')} ({_counted(m['threads'], 'torch thread')}), Python {m['python']}, "
+        f"torch {m['torch']}"
         for m in (result["machine"] for result in results)
     )
     versions = dict.fromkeys(str(result["version"]) for result in results)

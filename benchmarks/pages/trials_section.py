@@ -23,7 +23,7 @@ def read_trials(folder: Path) -> dict[str, Mapping[str, Any]]:
             data = json.loads(path.read_text(encoding="utf-8"))
             found[str(data["dataset"])] = data
         except (ValueError, KeyError, TypeError) as fault:
-            raise FormatError(path, f"is no file of trials ({fault}); run benchmarks/trials.py again") from None
+            raise FormatError(path, f"is not a file of trials ({fault}); run benchmarks/trials.py again") from None
     return found
 
 

@@ -486,6 +486,16 @@ class LaMPClassifier(SklearnClassifier):
             matrix whose absent entries are unknown, or for each row a dict {label: bool} or a list of true labels.
             A number between 0 and 1 is a label known by its probability. Known labels come back as they were given;
             the others are predicted from the input and from them.
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.predict_proba(["flights to rome"]).round().tolist()
+        [[1.0, 0.0, 1.0]]
+        >>> float(model.predict_proba(["flights to rome"], known=[{"travel": False}])[0, 2])
+        0.0
         """
         logits = self.model_logits(X)  # first: it checks that the model is fitted
         return self._proba(logits, self._states(known, len(logits)))
@@ -542,6 +552,14 @@ class LaMPClassifier(SklearnClassifier):
         top_k : instead, the k most probable labels of each row; with a threshold, at most k
         threshold : instead, labels at least this probable
         at_least_one : a row that would get no label gets its most probable one
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.predict(["flights to rome", "the final"]).tolist()
+        [[1, 0, 1], [0, 1, 0]]
         """
         self._check_is_fitted()
         asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
@@ -564,7 +582,16 @@ class LaMPClassifier(SklearnClassifier):
         threshold: float | None = None,
         at_least_one: bool = False,
     ) -> list[list[Any]]:
-        """The labels of each row, known and predicted ones, most probable first; parameters as in `predict`."""
+        """The labels of each row, known and predicted ones, most probable first; parameters as in `predict`.
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.predict_labels(["the final", "flights delayed"])
+        [['sport'], ['travel']]
+        """
         self._check_is_fitted()
         asked = AskedSets(top_k=top_k, threshold=threshold, at_least_one=at_least_one)
         proba, chosen = self._decided(X, known, asked)
@@ -609,6 +636,14 @@ class LaMPClassifier(SklearnClassifier):
         """The label of one row whose answer would tell most about its others; None where nothing is left to ask.
 
         `x` and `known` as in `suggest`.
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.next_question("rome", known={"italy": True}) in ("sport", "travel")
+        True
         """
         from lampnet.inference.labelling import next_question
 
@@ -644,7 +679,16 @@ class LaMPClassifier(SklearnClassifier):
         return self
 
     def rename_label(self, old: Any, new: Any) -> LaMPClassifier:
-        """Rename a label; its probabilities, explanations and promises stay."""
+        """Rename a label; its probabilities, explanations and promises stay.
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.rename_label("italy", "Italy").classes_.tolist()
+        ['Italy', 'sport', 'travel']
+        """
         from lampnet.pipeline.label_edits import rename_label
 
         self._check_is_fitted()
@@ -654,7 +698,16 @@ class LaMPClassifier(SklearnClassifier):
         return self
 
     def merge_labels(self, labels: Iterable[Any], into: Any) -> LaMPClassifier:
-        """Show several labels as one, which is true where any of them is; it stands where the first one stood."""
+        """Show several labels as one, which is true where any of them is; it stands where the first one stood.
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.merge_labels(["sport", "travel"], "leisure").classes_.tolist()
+        ['italy', 'leisure']
+        """
         from lampnet.pipeline.label_edits import merge_labels
 
         merged = [str(label) for label in labels]
@@ -669,7 +722,16 @@ class LaMPClassifier(SklearnClassifier):
         return self
 
     def drop_label(self, name: Any) -> LaMPClassifier:
-        """Leave a label out of all outputs; it still sends messages to the others."""
+        """Leave a label out of all outputs; it still sends messages to the others.
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.drop_label("italy").predict_labels(["flights to rome"])
+        [['travel']]
+        """
         from lampnet.pipeline.label_edits import drop_label
 
         before, self.model_ = self._to_edit().model_.label_names, drop_label(self.model_, str(name))
@@ -780,6 +842,12 @@ class LaMPClassifier(SklearnClassifier):
             self.model_.hierarchy.check_known(states)
         return encoded, logits[0], states[0]
 
+    def _truth(self, X: Any, y: Any) -> np.ndarray:
+        """Labels to score against, (n, L) and a column for each label that is unknown."""
+        from lampnet.inference.match_schema import moves_of  # it reads files, too
+
+        return indicator_of(y, self.classes_, self.y_form_, row_count(X), moves_of(self.model_.metadata))
+
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """`metric` of the predicted label sets; for one class per row, the accuracy.
 
@@ -789,6 +857,14 @@ class LaMPClassifier(SklearnClassifier):
         the model counts as missed, with a warning, so that a rare label does not break a cross-validation.
 
         sample_weight  the weight of each row, (n,), at least 0
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> model.score(["the final", "flights delayed"], [{"sport"}, {"travel"}])  # example-F1
+        1.0
         """
         self._check_is_fitted()
         self._check_metric()
@@ -798,7 +874,7 @@ class LaMPClassifier(SklearnClassifier):
         if self.y_form_.single:
             right = np.asarray(self.predict(X)) == classes_of(y, row_count(X))
             return float(np.average(right, weights=weight))
-        truth = indicator_of(y, self.classes_, self.y_form_, row_count(X))
+        truth = self._truth(X, y)
         if self.model_.hierarchy is not None:
             own = truth[:, : len(self.classes_)]
             own[:] = self.model_.hierarchy.truth_with_parents(own)
@@ -830,7 +906,7 @@ class LaMPClassifier(SklearnClassifier):
             )
         if row_count(X) == 0:
             raise DataError("X has no row; give at least one row to evaluate")
-        data, truth = self._dataset(X), indicator_of(y, self.classes_, self.y_form_, row_count(X))
+        data, truth = self._dataset(X), self._truth(X, y)
         if truth.shape[1] > len(self.classes_):
             raise DataError("y has labels that the model does not know; leave them out, or train with them")
         if self.model_.hierarchy is not None:
@@ -847,6 +923,14 @@ class LaMPClassifier(SklearnClassifier):
         """What matters in the rows of X: the mean size of what each feature and part adds to the logits, by label.
 
         labels  one or several of `classes_`; by default the most probable ones, at most 60
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> sorted(feature.name for feature in model.importance(texts, labels="sport").features)[:3]
+        ['cheap', 'cheap flights', 'cup']
         """
         from lampnet.explain.attention import predict_rows
         from lampnet.explain.explain_rows import label_numbers
@@ -866,6 +950,15 @@ class LaMPClassifier(SklearnClassifier):
         labels  one or several of `classes_`, to show even where they are neither true nor probable
         known   what is known of the labels of X, as in `predict_proba`: the explanations mark it, and their
                 probabilities are those given it
+
+        Examples
+        --------
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> explained = model.explain(["flights to rome"])[0]
+        >>> [node.name for node in explained.nodes]
+        ['flights', 'rome', 'to']
         """
         from lampnet.explain.explain_rows import explain
 
@@ -886,6 +979,17 @@ class LaMPClassifier(SklearnClassifier):
         """Write a model folder that `load` and the command line read; labels must be texts, numbers or booleans.
 
         Parameters that are not plain data (a RandomState) are left out: a loaded classifier has their default.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     same = LaMPClassifier.load(model.save(f"{folder}/model"))
+        >>> bool(np.allclose(same.predict_proba(["flights to rome"]), model.predict_proba(["flights to rome"])))
+        True
         """
         self._check_is_fitted()
         self._config(0)  # what is saved can be loaded
@@ -910,6 +1014,16 @@ class LaMPClassifier(SklearnClassifier):
         """A fitted classifier from a model folder, whoever wrote it; nothing is executed.
 
         pretrained  the folder of the text encoder that it was trained with, if it was; by default LAMPNET_PRETRAINED
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> texts = ["cheap flights to rome", "rome wins the cup", "the cup final", "flights delayed"] * 5
+        >>> tags = [{"travel", "italy"}, {"sport", "italy"}, {"sport"}, {"travel"}] * 5
+        >>> model = LaMPClassifier(preset="quick").fit(texts, tags)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     LaMPClassifier.load(model.save(f"{folder}/model")).classes_.tolist()
+        ['italy', 'sport', 'travel']
         """
         model = load_model(folder, pretrained)
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -67,14 +66,13 @@ def test_mistakes_are_explained(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_known_labels_are_compared_resumed_and_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = next(
-        (r for r in (os.environ.get("LAMPNET_DATA"), "../shared/data") if r and Path(r, "emotions").is_dir()), ""
-    )
-    if not root:
-        pytest.skip("the data set emotions is not here; set LAMPNET_DATA")
+def test_known_labels_are_compared_resumed_and_shown(
+    data_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not (data_root / "emotions").is_dir():
+        pytest.skip(f"the data set emotions is not in {data_root}; set LAMPNET_DATA")
     out, page = tmp_path / "results", tmp_path / "docs" / "results.md"
-    where = ["--out", str(out), "--page", str(page), "--data-root", root]
+    where = ["--out", str(out), "--page", str(page), "--data-root", str(data_root)]
     asked = ["reproduce", "--known", "emotions", "--seeds", "1", *where]
     assert run([*asked, "--model", "nothing", "--model", "chain"]) == 0
     assert "0 of 2 results are there; 2 to run" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from lampnet_command import SMALL, explain_asked, here
 
+from lampnet import LaMPClassifier
 from lampnet.errors import DataError
 from lampnet.pipeline.mapped_rows import open_prepared
 
@@ -52,6 +53,18 @@ def test_the_commands_of_the_readme(
     found = [set(map(str, row["labels"])) for row in answers(said.out)]
     assert len(found) == len(right)
     assert sum(map(set.__eq__, found, right)) > 0.8 * len(right)
+
+
+def test_python_has_the_columns_of_a_file(model: Path, tmp_path: Path) -> None:
+    wanted = {"text": ["title", "plot"], "number": ["year"], "category": ["country"]}
+    assert LaMPClassifier.load(model).columns_ == wanted
+    rows = "".join(
+        f"{1950 + i % 7},{'US' if i % 2 else 'NZ'},2024-0{1 + i % 9}-01,{'war' * (i % 2)}|sea\n" for i in range(40)
+    )
+    (tmp_path / "t.csv").write_text("year,country,when,tags\n" + rows)
+    assert here("train", tmp_path / "t.csv", "--out", tmp_path / "m", *SMALL, "--preset", "quick", "--quiet") == 0
+    wanted = {"number": ["year"], "category": ["country"], "date": ["when"]}
+    assert LaMPClassifier.load(tmp_path / "m").columns_ == wanted
 
 
 def test_files_of_every_form_give_the_same_answers(

@@ -28,6 +28,7 @@ ROOT = Path(__file__).parents[2]
         "serving.py",
         "continuing.py",
         "added_labels.py",
+        "other_labels_logits.py",
         "label_hierarchies.py",
         "exported.py",
         "many_machines.py",

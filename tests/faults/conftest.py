@@ -87,10 +87,13 @@ def record() -> Callable[[str, Any], None]:
         target = os.environ.get("LAMPNET_RECORD")
         if target:
             path = Path(target)
-            with path.with_name(f".{path.name}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+            folder = os.open(path.absolute().parent, os.O_RDONLY)
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX)
                 figures = json.loads(path.read_text()) if path.exists() else {}
                 figures |= {name: value, "measured_on": figures.get("measured_on", {}) | {name: code}}
                 path.write_text(json.dumps(figures, indent=1, sort_keys=True) + "\n")
+            finally:
+                os.close(folder)
 
     return write

@@ -109,7 +109,7 @@ def set_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "model"
 
 
-@pytest.mark.parametrize("many", [40_000, pytest.param(250_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("many", [40_000, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow", "libsvm"])
 def test_memory_does_not_grow_with_the_rows_of_other_formats(
     ending: str, many: int, model: Path, set_model: Path, tmp_path: Path, record: Callable[[str, Any], None]

@@ -86,7 +86,7 @@ def test_rows_of_several_parts_also_by_the_open_inference_protocol(tmp_path: Pat
         np.testing.assert_allclose(proba, model.predict_proba(frame[:5]), atol=1e-6)
         refused = running.post("/v2/models/films/infer", {"inputs": [sent | {"shape": [1], "data": ["a war"]}]})
         assert refused.status_code == 400
-        assert "a row of 'parts' is no JSON object" in refused.json()["error"]
+        assert "a row of 'parts' is not a JSON object" in refused.json()["error"]
 
 
 def test_pictures_come_as_base64_and_never_as_paths(tmp_path: Path) -> None:

@@ -190,3 +190,15 @@ def test_forged_descriptions_are_refused(part: str, value: Any, tmp_path: Path) 
     (folder / "model.json").write_text(json.dumps(described))
     with pytest.raises(ModelFolderError):
         LaMPClassifier.load(folder)
+
+
+def test_labels_from_before_an_edit_can_still_be_scored() -> None:
+    X, Y = rows(80, 0)
+    new_X, new_Y = rows(40, 3)
+    model = LaMPClassifier(preset="quick", n_jobs=1, base_learners=["linear"]).fit(X, sets(Y))
+    model.merge_labels(["ant", "bee"], "insect").rename_label("insect", "Insect").rename_label("cat", "Cat")
+    now = {"ant": "Insect", "bee": "Insect", "cat": "Cat"}
+    of_today = [{now.get(label, label) for label in labels} for labels in sets(new_Y)]
+    assert model.score(new_X, sets(new_Y)) == model.score(new_X, of_today) > 0.5
+    model.drop_label("dog")
+    assert model.score(new_X, sets(new_Y)) == model.score(new_X, [labels - {"dog"} for labels in of_today])

@@ -210,7 +210,7 @@ def test_explain_takes_what_users_write(fitted: LaMPClassifier) -> None:
         fitted.explain(X, rows=[0], labels="war")
     with pytest.raises(DataError, match="one True or False per row"):
         fitted.explain(X, rows=[True, False])
-    with pytest.raises(DataError, match="no row numbers"):
+    with pytest.raises(DataError, match="not row numbers"):
         fitted.explain(X, rows=[0.5])
 
 
@@ -260,6 +260,10 @@ def test_parameters_that_are_no_plain_data_are_left_out(tmp_path: Path) -> None:
         (("estimator", "single"), 1),
         (("estimator", "feature_names"), ["a"]),
         (("estimator", "feature_names"), [1, 2, 3, 4]),
+        (("estimator", "columns"), ["a"]),
+        (("estimator", "columns"), {"text": "a"}),
+        (("estimator", "columns"), {"text": [1]}),
+        (("estimator", "columns"), {"sound": ["a"]}),
         (("epochs",), "many"),
         (("epochs",), None),
         (("epochs",), [1]),

@@ -2,8 +2,8 @@
 
 Where the features are words, the features of the label's name say where its rows are to be found: the weights start
 from them and are pulled towards them, unless the examples speak against the name. How hard weights are pulled is chosen
-on the examples, out-of-fold. The other labels' logits take no part: with few examples they mislead
-(benchmarks/added_labels.py).
+on the examples, out-of-fold. The other labels' logits take no part: they mislead more often than they help
+(benchmarks/other_labels_logits.py).
 """
 
 from __future__ import annotations

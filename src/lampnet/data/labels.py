@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,12 +147,14 @@ def _read(y: Any, n_rows: int) -> Targets:
     return _indicator(_numeric(array), n_rows, np.arange(array.shape[1]), Form())
 
 
-def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray:
+def indicator_of(
+    y: Any, classes: np.ndarray, form: Form, n_rows: int, moves: Mapping[str, str | None] | None = None
+) -> np.ndarray:
     """Labels to score against, dense float32 (n, L + U), in the order of `classes`.
 
     y is read as the y of training was, whose `form` is given. Labels in sets that training did not have are
     warned of and become U more columns. The columns of a table are found by their names where the model has
-    names, else by their order.
+    names, else by their order. `moves` says what labels are now that were renamed, merged or (None) dropped.
 
     >>> indicator_of([[0, 1], [1, 0]], np.arange(2), Form(sets=True), 2).tolist()
     [[1.0, 1.0], [1.0, 1.0]]
@@ -166,7 +168,7 @@ def indicator_of(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.nda
             sign = found_separator(list(y))
             y = [taken_apart(cell, sign) or [] for cell in y]
         if _are_label_sets(y, sure=form.sets):
-            return _sets_indicator(y, classes, n_rows)
+            return _sets_indicator(y, classes, n_rows, moves or {})
     read = read_targets(y, n_rows)
     if read.labels.shape[1] != len(classes):
         raise DataError(f"y has {read.labels.shape[1]} labels, the model {len(classes)}; they must agree")
@@ -202,9 +204,17 @@ def _by_name(y: Any, classes: np.ndarray, form: Form, n_rows: int) -> np.ndarray
     return dense
 
 
-def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int) -> np.ndarray:
-    rows = _label_rows(y, n_rows)
+def _sets_indicator(y: Sequence[Any], classes: np.ndarray, n_rows: int, moves: Mapping[str, str | None]) -> np.ndarray:
     known = classes.tolist()
+    rows = _label_rows(y, n_rows)
+    if moves:
+        now: dict[Any, Any] = {str(label): label for label in known}
+        moved = {label: moves[str(label)] for row in rows for label in row if str(label) in moves}
+        moved = {label: new for label, new in moved.items() if label not in known}
+        rows = [
+            {now.get(moved.get(label, label), label) for label in row if moved.get(label, label) is not None}
+            for row in rows
+        ]
     unknown = sorted(set().union(*rows) - set(known), key=str)
     if unknown:
         shown = ", ".join(map(repr, unknown[:5])) + (", ..." if len(unknown) > 5 else "")

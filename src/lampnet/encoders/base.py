@@ -157,10 +157,10 @@ class Encoder(ABC):
 
     @abstractmethod
     def name_features(self, columns: np.ndarray) -> list[NamedFeature]:
-        """What some of the features are, by number, in any row."""
+        """What some of the features, by number int (k,), are in any row: k of them."""
 
     def named_in_row(self, encoded: EncodedRows, row: int, columns: np.ndarray) -> list[NamedFeature]:
-        """See `EncodedRows.named_features`."""
+        """What the features `columns`, int (k,), are in one row; see `EncodedRows.named_features`."""
         return self.name_features(columns)
 
     @property
@@ -182,7 +182,7 @@ class Encoder(ABC):
         return {}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What was learned, as named arrays."""
+        """What was learned, as named arrays; each kind says which, and of which shape."""
         return {}
 
     @classmethod

@@ -51,11 +51,11 @@ class Calibration:
         return np.asarray(self.slope_L * self.curve(logits_nL) + self.shift_L, dtype=np.asarray(logits_nL).dtype)
 
     def moved(self, logits_K: np.ndarray, labels_K: np.ndarray) -> np.ndarray:
-        """How far logits of some labels, by number, are moved, float64."""
+        """How far the logits (K,) of the labels `labels_K`, int (K,), are moved, float64 (K,)."""
         return np.asarray(self.slope_L[labels_K] * self.curve(logits_K) + self.shift_L[labels_K] - logits_K)
 
     def curve(self, logits: np.ndarray) -> np.ndarray:
-        """What all labels share, float64; straight beyond the outermost knots."""
+        """What all labels share, float64 of the shape of the logits; straight beyond the outermost knots."""
         z, x, y = np.asarray(logits, dtype=np.float64), self.knots_K, self.values_K
         inner = np.interp(z, x, y)
         below = np.minimum(z - x[0], 0) * ((y[1] - y[0]) / (x[1] - x[0]))

@@ -91,7 +91,7 @@ class WholeSet:
         return members
 
     def bonus_m(self) -> np.ndarray:
-        """How far each set's own frequency moves its log-probability."""
+        """How far each set's own frequency moves its log-probability, float32 (m,)."""
         priors = np.asarray(self.priors)
         independent = self.members_mL @ logit(priors) + np.log1p(-priors).sum()
         seen = np.logaddexp(np.log(np.asarray(self.counts, dtype=np.float64)), np.log(self.pseudo_rows) + independent)
@@ -102,7 +102,7 @@ class WholeSet:
         return float(self.weight * np.log(self.pseudo_rows / (self.rows + self.pseudo_rows)))
 
     def apply(self, proba: np.ndarray) -> np.ndarray:
-        """Label sets, bool (n, L); a label whose probability is exactly 1 or 0 is known."""
+        """Label sets, bool (n, L), of probabilities (n, L); a label whose probability is exactly 1 or 0 is known."""
         proba = np.asarray(proba)
         if proba.ndim != 2 or proba.shape[1] != len(self.priors):
             raise DataError(

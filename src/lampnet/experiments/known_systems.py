@@ -38,14 +38,14 @@ FORM = 1
 class KnownSystem:
     """A method that takes known labels.
 
-    floor  one that a user could build without lampnet's label messages, so that messages have to beat it
+    other  one that a user could build without lampnet's label messages, so that messages have to beat it
     form   which of lampnet's recipes this is; results of an earlier one have another number, or none
     """
 
     name: str
     title: str
     fit: Callable[[KnownRows, int], Said]
-    floor: bool = False
+    other: bool = False
     form: int = 0
 
 
@@ -104,11 +104,11 @@ def _lampnet(method: str, graph: str = "full") -> Callable[[KnownRows, int], Sai
 KNOWN_SYSTEMS: dict[str, KnownSystem] = {
     system.name: system
     for system in (
-        KnownSystem("nothing", "nothing known", _nothing, floor=True),
-        KnownSystem("cooccurrence", "co-occurrence update", _cooccurrence, floor=True),
-        KnownSystem("linear", "linear, label states", _linear, floor=True),
-        KnownSystem("mlp", "MLP, label states", _perceptron, floor=True),
-        KnownSystem("chain", "chain, clamped", _chain, floor=True),
+        KnownSystem("nothing", "nothing known", _nothing, other=True),
+        KnownSystem("cooccurrence", "co-occurrence update", _cooccurrence, other=True),
+        KnownSystem("linear", "linear, label states", _linear, other=True),
+        KnownSystem("mlp", "MLP, label states", _perceptron, other=True),
+        KnownSystem("chain", "chain, clamped", _chain, other=True),
         KnownSystem("shifts", "lampnet, shifts", _lampnet("shifts"), form=FORM),
         KnownSystem("edgeless", "lampnet, edgeless", _lampnet("messages", "edgeless"), form=FORM),
         KnownSystem("messages", "lampnet, messages", _lampnet("messages"), form=FORM),

@@ -49,15 +49,18 @@ class GivenKnown:
         return bool((self.states[row] != UNKNOWN).any())
 
     def known_true(self, row: int) -> list[int]:
-        """Labels that are known to be true: they are always shown."""
+        """Numbers of the labels of one row that are known to be true: they are always shown."""
         return np.flatnonzero(self.states[row] == TRUE).tolist() if self.any_known(row) else []
 
     def known(self, row: int, index: np.ndarray) -> np.ndarray | None:
-        """States of some labels; None where nothing is known of the row."""
+        """States (K,) of the labels `index`, int (K,); None where nothing is known of the row."""
         return self.states[row, index] if self.any_known(row) else None
 
     def what_if(self, row: int, index: np.ndarray) -> np.ndarray | None:
-        """Probabilities of some labels if each of them were known to be true, and false: float32 (K, 2, K)."""
+        """Probabilities float32 (K, 2, K) of the labels `index`, int (K,), if each were known to be true, and false.
+
+        Entry [i, 0, j] is that of label j if label i were true, [i, 1, j] if it were false.
+        """
         if self.model.conditional is None:
             return None
         states = np.repeat(self.states[row][None], 2 * len(index), axis=0)

@@ -40,11 +40,11 @@ class Examples:
         return len(self.nodes)
 
     def n_nodes(self) -> int:
-        """How many nodes all rows have together."""
+        """How many nodes all n rows have together."""
         return int(self.nodes.lengths().sum())
 
     def label_input(self, rows: np.ndarray) -> LabelInput:
-        """What the network is given about the labels of these rows."""
+        """What the network is given about the labels of these rows, int (B,): logits (B, L, K) and stacked (B, L)."""
         if self.base_logits is None:
             return LabelInput()
         assert self.weights is not None
@@ -56,7 +56,7 @@ class Examples:
         return None if self.weights is None else self.weights.stacked(self.base_logits)
 
     def truth(self, rows: np.ndarray) -> torch.Tensor:
-        """targets_BL of these rows."""
+        """targets_BL of these rows, int (B,): float32, NaN = unknown."""
         part = self.targets[rows]
         return torch.from_numpy(np.asarray(part.toarray() if hasattr(part, "toarray") else part, dtype=np.float32))
 

@@ -122,11 +122,12 @@ def _columns_of_file(model: FittedModel) -> dict[str, list[str]]:
     taken: set[str] = set()
     # `features` names every column of a table of numbers, categories and dates: it comes last.
     for role, names in sorted(given.items(), key=lambda pair: pair[0] == "features"):
-        role, names = ALIASES.get(role, role), [names] if isinstance(names, str) else names
-        if role in COLUMN_KINDS and isinstance(names, (list, tuple)):
+        called = ALIASES.get(role, role)
+        names = [names] if isinstance(names, str) else names
+        if called in COLUMN_KINDS and isinstance(names, (list, tuple)):
             own = [name for name in names if isinstance(name, str) and name not in taken]
             taken.update(own)
-            found |= {role: own} if own else {}
+            found |= {called: own} if own else {}
     return found
 
 

@@ -2,7 +2,7 @@
 
 Rows in memory and mapped rows, a single network and an ensemble take the same path: a `Plan` says which examples
 each member of the ensemble learns from and which it is validated on. The stack of the base learners is a model of its
-own and the floor: a network that does not score better out-of-fold does not enter the predictions.
+own: a network that does not score better out-of-fold does not enter the predictions.
 """
 
 from __future__ import annotations

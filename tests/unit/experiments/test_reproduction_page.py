@@ -278,8 +278,8 @@ def test_the_page_and_its_curves_come_from_files_alone(result: MakeResult, netwo
     write_page(folder, page)
     text = page.read_text()
     assert "| Emotions | FMP + LaMP_fc | 128 | random | 1 |" in text
-    picture = page.parent / "paper_curves_emotions.svg"
-    assert "(paper_curves_emotions.svg)" in text
+    picture = page.parent / "images" / "paper_curves_emotions.svg"
+    assert "(images/paper_curves_emotions.svg)" in text
     first = picture.read_bytes()
     write_page(folder, page)
     assert (page.read_text(), picture.read_bytes()) == (text, first)

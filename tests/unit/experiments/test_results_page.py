@@ -84,7 +84,7 @@ def test_what_was_tried_is_shown_where_a_target_is_missed_and_only_there(result:
     write_page(tmp_path, tmp_path / "page.md")
     assert "What was tried" not in (tmp_path / "page.md").read_text()
     write_json(tmp_path / "trials" / "bibtex.json", [])
-    with pytest.raises(FormatError, match="no file of trials"):
+    with pytest.raises(FormatError, match="not a file of trials"):
         write_page(tmp_path, tmp_path / "page.md")
 
 

@@ -206,7 +206,7 @@ def double_precision(arrays: dict[str, np.ndarray]) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (not_a_number, "no numbers"),
+        (not_a_number, "not numbers"),
         (double_precision, "type torch.float64, expected"),
         (lambda arrays: arrays.pop("network.members.0.bias"), "are missing"),
         (lambda arrays: arrays.update(more=np.zeros(1)), ""),

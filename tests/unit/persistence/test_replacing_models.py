@@ -159,5 +159,5 @@ def test_a_lock_that_leads_elsewhere_is_not_followed(model: FittedModel, copy: P
     assert precious.read_text() == "mine"
     (copy / LOCK).unlink()
     os.mkfifo(copy / LOCK)
-    with pytest.raises(CheckpointError, match="no regular file"):
+    with pytest.raises(CheckpointError, match="not a regular file"):
         save_model(model, copy)

@@ -120,7 +120,7 @@ FILE = "sider.csv.gz"
 def half_way(server: str, root: Path, content: bytes = NOISE) -> Path:
     """A download that was cut off; the part that has come."""
     Handler.files[FILE], Handler.hang_up_after = content, 100_000
-    with pytest.raises(DataError, match=r"connection to 127\.0\.0\.1 broke.*what has come is kept"):
+    with pytest.raises(DataError, match=r"connection to 127\.0\.0\.1 broke.*what has arrived is kept"):
         fetch("sider", root, base_url=server)
     Handler.hang_up_after = None
     part = root / "sider" / f"{FILE}.part"
@@ -307,7 +307,7 @@ PAGE = b"<!-- portal -->\n <!DOCTYPE html><html><body>Please log in</body></html
         ("sider", FILE, NOISE[:-9], "damaged"),
         ("sider", FILE, NOISE[:5000] + b"x" + NOISE[5001:], "damaged"),
         ("imdb", "IMDB-F.arff", b"@relation x\n@attribute a {0,1}\n", "no @data"),
-        ("scene", "scene.rar", b"not an archive", "no RAR archive"),
+        ("scene", "scene.rar", b"not an archive", "not a RAR archive"),
         ("yeast_chipexo", "2021-Rossi_Nature.zip", b"PK\3\4 cut off", "damaged"),
         ("reuters21578", "reuters21578.tar.gz", b"\x1f\x8b not really", "damaged"),
         ("reuters21578", "reuters21578.tar.gz", gzip.compress(b"no tar at all", mtime=0), "damaged"),

@@ -134,7 +134,7 @@ def test_fasta_and_bed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "line", "words"),
-    [("ACGT\n", 1, "begins with"), (">a\nAC\n>a\nAC\n", 3, "occurs twice"), (">a\nACGT\nAC!T\n", 3, "no base"),
+    [("ACGT\n", 1, "begins with"), (">a\nAC\n>a\nAC\n", 3, "occurs twice"), (">a\nACGT\nAC!T\n", 3, "not a base"),
      (">\nA", 1, "no name")],
 )  # fmt: skip
 def test_fasta_errors(tmp_path: Path, text: str, line: int, words: str) -> None:

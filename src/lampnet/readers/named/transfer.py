@@ -219,7 +219,7 @@ def _explained(wanted: Wanted) -> Iterator[None]:
     except (requests.ConnectionError, requests.Timeout):
         raise DataError(
             f"{wanted.host} cannot be reached (offline?) to fetch {wanted.file}; try again when connected, what has "
-            "come is kept, or put the file there by hand"
+            "arrived is kept, or put the file there by hand"
         ) from None
     except requests.RequestException as error:
         raise wanted.fault(f"sent an answer that cannot be read instead of {wanted.file} ({error})") from None
