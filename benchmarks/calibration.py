@@ -7,8 +7,8 @@
 
 Models are those of the preset `quick`, or, where a name ends in "(fast)", of `fast`. The interval resamples the test
 rows, whose pairs depend on each other. Few test rows have an error even where the probabilities are right: how large
-it then is, is measured on as many held-out rows, drawn again and again; and the rows of data sets with fewer than
-1,000 test rows are all predicted, in five folds.
+it then is, is measured on as many held-out rows, drawn again and again; and where there are fewer than 1,000 test rows,
+or their error is .02 or more, all rows are predicted, in five folds.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.jsonl"
 >>> _ = path.write_text('{"text": "ships and grain", "labels": ["ship", "grain"]}\\n{"text": "gold", "labels": []}\\n')
->>> read_jsonl_lines(path, enumerate(path.open(), start=1)).label_names
+>>> read_jsonl_lines(path, enumerate(path.read_text().splitlines(), start=1)).label_names
 ('grain', 'ship')
 """
 
