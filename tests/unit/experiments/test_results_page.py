@@ -62,7 +62,7 @@ def test_targets_are_computed(result: MakeResult) -> None:
 def test_the_page_shows_targets_as_reached_or_missed(result: MakeResult) -> None:
     page = results_page([result("bibtex", "lamp", value=0.5, example_f1=0.565, macro_f1=0.4)])
     rows = [line for line in page.splitlines() if "lamp at least" in line]
-    assert rows[0] == "| Bibtex | ebF1 | lamp at least 0.555 | 0.565 (+0.010) | reached |"
+    assert rows[0] == "| Bibtex | ebF1 | lamp at least 0.555 | 0.565 (+0.0100) | reached |"
     assert [row.split(" | ")[-1] for row in rows] == ["reached |", "**missed** |", "**missed** |"]
     assert "1 of 3 measured targets are reached" in page
     assert "SIDER" in next(line for line in page.splitlines() if "have no result yet" in line)
