@@ -91,6 +91,8 @@ KINDS: dict[str, tuple[Callable[[], Any], str]] = {
 #: kinds that read a small pretrained encoder, and what they use it for
 USES = {"pretrained text": "nodes", "pooled text": "pooled", "token states": "tokens", "static vectors": "pooled"}
 READERS = "linear,pretrained_linear,pretrained_knn,label_names"
+#: what the columns of rows with several parts are, where that cannot be told from their values
+COLUMNS = {"smiles": "molecule", "category": "row"}
 
 
 @pytest.fixture(autouse=True)
@@ -152,7 +154,8 @@ def fitted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         settings |= {"training.keep_network": "always"}
     X = make()
     folder = tmp_path_factory.mktemp("concurrent") / "model"
-    model = LaMPClassifier(input_kind=kind, width=16, heads=2, epochs=1, n_jobs=1, settings=settings)
+    given = {"columns": COLUMNS} if request.param == "parts" else {}
+    model = LaMPClassifier(input_kind=kind, width=16, heads=2, epochs=1, n_jobs=1, settings=settings, **given)
     model.fit(X, TAGS).save(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LAMPNET_PRETRAINED", settings.get("input.pretrained", ""))
