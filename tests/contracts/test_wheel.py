@@ -61,7 +61,7 @@ def test_what_was_unpacked_serves_the_page_and_reads_the_data(wheel: zipfile.Zip
     pytest.importorskip("fastapi", reason="the extra serve is not installed")
     wheel.extractall(tmp_path)
     code = (
-        "import lampnet; from lampnet.service.app import tagging_page; from pathlib import Path; "
+        "import lampnet; from lampnet.service.tagging_page import tagging_page; from pathlib import Path; "
         f"assert Path(lampnet.__file__).is_relative_to({str(tmp_path)!r}), lampnet.__file__; "
         "text, _ = tagging_page(); assert '/*script*/' not in text and '/*style*/' not in text; "
         "data = lampnet.load_data('goemotions-sample'); assert len(data.train) == 3200"

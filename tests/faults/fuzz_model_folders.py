@@ -36,7 +36,8 @@ from lampnet.data.splits import Splits
 from lampnet.errors import LampnetError
 from lampnet.estimator import LaMPClassifier
 from lampnet.inference.match_schema import as_trained
-from lampnet.persistence.model_folder import load_model, save_model, weights_name
+from lampnet.persistence.model_description import weights_name
+from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.pipeline import plan
 from lampnet.pipeline.fit import fit
 from lampnet.readers.sources import Source

@@ -44,7 +44,7 @@ def command(
         import uvicorn
     except ImportError:
         raise MissingExtra("fastapi, uvicorn and prometheus-client", "serve", "serving models") from None
-    from lampnet.persistence.model_folder import read_description
+    from lampnet.persistence.model_description import read_description
     from lampnet.service.connections import PromptConnection
     from lampnet.service.settings import ENVIRONMENT, TOKEN, ServiceSettings, named_folders
 

@@ -18,7 +18,8 @@ from lampnet.export.graph import IR_VERSION, ML, ML_OPSET, OPSET, Graph, Value
 from lampnet.export.hierarchy import lowered
 from lampnet.export.known import given_known
 from lampnet.export.network import BaseLogits, ensemble_logits
-from lampnet.export.rows import RowInput, row_input
+from lampnet.export.rows.any_kind import row_input
+from lampnet.export.rows.base import RowInput
 from lampnet.export.shown_labels import shown_logits
 from lampnet.inference.predictor import FittedModel
 from lampnet.persistence.whole_file import WholeFile
@@ -30,7 +31,7 @@ MOST_BYTES = 2_000_000_000
 class OnnxModel:
     """A fitted model as an ONNX graph.
 
-    Inputs are those of the rows' kind (see `export/rows.py`) and `known`, int8 (rows, labels): 1 true, -1 false,
+    Inputs are those of the rows' kind (see `export/rows/`) and `known`, int8 (rows, labels): 1 true, -1 false,
     0 unknown; it may be left out. Outputs are `probabilities` and `logits`, float32 (rows, labels).
     """
 

@@ -25,14 +25,8 @@ from lampnet.errors import CheckpointError, ConfigError, DataError, ModelFolderE
 from lampnet.evaluation.scores import all_scores
 from lampnet.inference.match_schema import as_trained, match_rows
 from lampnet.inference.predictor import FittedModel
-from lampnet.persistence.model_folder import (
-    CHECKPOINTS,
-    MODEL,
-    check_target,
-    load_model,
-    read_description,
-    save_model,
-)
+from lampnet.persistence.model_description import CHECKPOINTS, MODEL, read_description
+from lampnet.persistence.model_folder import check_target, load_model, save_model
 from lampnet.pipeline.base_learner_files import has_base_learner_files
 from lampnet.pipeline.continuing import Start
 from lampnet.pipeline.control import FitRun, Log, OnPhase, no_log, no_phase

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lampnet.errors import ConfigError, DataError, LampnetError, MissingExtra
-from lampnet.persistence.model_folder import read_description
+from lampnet.persistence.model_description import read_description
 from lampnet.runtime.limited_json import parse_json
 from lampnet.scoring.parquet_folder import ParquetFolder, predict_between
 from lampnet.scoring.predictor import Predictor

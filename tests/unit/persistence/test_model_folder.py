@@ -24,7 +24,8 @@ from lampnet.data.splits import Splits
 from lampnet.errors import ConfigError, ModelFolderError
 from lampnet.inference.predictor import FittedModel
 from lampnet.model.build import build_ensemble
-from lampnet.persistence.model_folder import load_model, save_model, weights_files, weights_name
+from lampnet.persistence.model_description import weights_files, weights_name
+from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.persistence.tensor_file import read_arrays, read_header, write_arrays
 from lampnet.pipeline.fit import fit
 
@@ -99,7 +100,7 @@ def test_the_network_is_built_once(folder: Path, monkeypatch: pytest.MonkeyPatch
         built.append(build_ensemble(*given))
         return built[-1]
 
-    monkeypatch.setattr("lampnet.persistence.model_folder.build_ensemble", build)
+    monkeypatch.setattr("lampnet.persistence.read_model.build_ensemble", build)
     assert load_model(folder).network is built[0]
     assert len(built) == 1
 

@@ -17,7 +17,8 @@ from lampnet.data.splits import Splits
 from lampnet.errors import ConfigError, ModelFolderError
 from lampnet.evaluation.calibration import Calibration
 from lampnet.inference.predictor import FittedModel
-from lampnet.persistence.model_folder import MODEL, load_model, save_model
+from lampnet.persistence.model_description import MODEL
+from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.pipeline.fit import fit
 
 

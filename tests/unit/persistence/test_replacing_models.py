@@ -15,8 +15,9 @@ from scipy import sparse
 
 from lampnet.errors import CheckpointError, ModelFolderError
 from lampnet.inference.predictor import FittedModel
-from lampnet.persistence import model_folder
-from lampnet.persistence.model_folder import load_model, save_model, weights_files
+from lampnet.persistence import read_model
+from lampnet.persistence.model_description import weights_files
+from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.runtime.folder_lock import LOCK, claimed
 
 
@@ -115,14 +116,14 @@ def test_a_first_save_that_was_killed_does_not_block_the_next(model: FittedModel
 def test_a_model_replaced_while_it_is_loaded_loads_as_the_new_one(
     model: FittedModel, other: FittedModel, copy: Path, rows: sparse.csr_matrix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, replaced = model_folder.read_header, []
+    real, replaced = read_model.read_header, []
 
     def read_header(path: Path) -> Any:
         if not replaced:
             replaced.append(save_model(other, copy))
         return real(path)
 
-    monkeypatch.setattr(model_folder, "read_header", read_header)
+    monkeypatch.setattr(read_model, "read_header", read_header)
     assert np.array_equal(load_model(copy).proba(rows), other.proba(rows))
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from lampnet.errors import ModelFolderError
-from lampnet.persistence.model_folder import load_model, weights_files
+from lampnet.persistence.model_description import weights_files
+from lampnet.persistence.model_folder import load_model
 
 FILES = ("model.json", "weights")
 

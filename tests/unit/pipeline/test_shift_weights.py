@@ -18,7 +18,8 @@ from lampnet.base_learners.label_dependence import cross_fit_dependence
 from lampnet.base_learners.shift_weights import N_HOW, ShiftWeights, bounds, how_known
 from lampnet.errors import ModelFolderError
 from lampnet.evaluation.known_regimes import Regime, mean_row_precision, reveal, unrevealed
-from lampnet.persistence.model_folder import MODEL, load_model, save_model
+from lampnet.persistence.model_description import MODEL
+from lampnet.persistence.model_folder import load_model, save_model
 from lampnet.pipeline.known import fit_shift_weights, newton_weights
 from lampnet.training.known_trainer import LabelledLogits
 
