@@ -203,13 +203,20 @@ def test_what_is_no_request_is_refused(service: Running, body: bytes) -> None:
 
 NAMES = ["rows", "known", "text", "features", "image", "labels", "top_k", "decision", "model", "inputs", "data", "id"]
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["cup", "rome"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=8)
+    | st.sampled_from(["cup", "rome", "recall>=nan", "recall>=1e400", 10**400, -(10**30), 2**63]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
     max_leaves=12,
 )
 bodies = st.fixed_dictionaries(
     {"rows": st.lists(st.dictionaries(st.sampled_from(NAMES), values, max_size=3) | values, max_size=3)},
-    optional=dict.fromkeys(("known", "top_k", "decision", "model"), values),
+    optional=dict.fromkeys(
+        ("known", "top_k", "threshold", "at_least_one", "decision", "most", "labels", "model"), values
+    ),
 )
 tensors = st.fixed_dictionaries(
     {},

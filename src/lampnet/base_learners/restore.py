@@ -47,8 +47,10 @@ def fits(name: str, fitted: FittedLearner, X: Features, Y_nL: np.ndarray) -> boo
     """Whether what was kept of a learner can be one that was fitted on these rows, of which X are its features."""
     learner = LEARNERS[name]()
     try:
+        _check_numbers(fitted.arrays)
         learner.restore(fitted.arrays)
         _check(learner, Y_nL.shape[1])
+        _check_features(learner, X.shape[1])
         _require_floats("out_of_fold", fitted.out_of_fold, Y_nL.shape)
         finite = (np.isfinite(values).all() for values in (fitted.out_of_fold, learner.logits(X[:1])))
         return all(finite)
@@ -61,8 +63,10 @@ def fits_streamed(name: str, fitted: StreamedLearner, rows: RowStream) -> bool:
     learner, apart = LEARNERS[name](), fitted.apart
     (n, n_features), n_labels = rows.features.shape, rows.labels.shape[1]
     try:
+        _check_numbers(fitted.arrays)
         learner.restore(fitted.arrays)
         _check(learner, n_labels)
+        _check_features(learner, n_features)
         if isinstance(learner, LinearLearner):
             folds = range(int(rows.fold_n.max()) + 1)
             _require(len(apart) == 2 * len(folds), "linear: solutions of other folds")
@@ -83,6 +87,26 @@ def fits_streamed(name: str, fitted: StreamedLearner, rows: RowStream) -> bool:
         return all(np.isfinite(array).all() for array in finite)
     except (ModelFolderError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError):
         return False
+
+
+def _check_numbers(arrays: Mapping[str, np.ndarray]) -> None:
+    """A model folder is read with finite numbers only; a training folder must not hold others either."""
+    for name, array in arrays.items():
+        _require(array.dtype.kind in "biuf", f"{name} holds no numbers")
+        _require(array.dtype.kind != "f" or np.isfinite(array).all(), f"{name}: a number is not finite")
+
+
+def _check_features(learner: BaseLearner, n_features: int) -> None:
+    """A learner reads the features that there are; a stated width is not believed before memory is taken for it."""
+    if isinstance(learner, LinearLearner):
+        fits = learner.weights.shape[0] == n_features
+    elif isinstance(learner, KNNLearner | KernelLearner):
+        fits = learner.X.shape[1] == n_features
+    elif isinstance(learner, ForestLearner | BoostedLearner):
+        fits = bool(learner.columns.max(initial=-1) < n_features)
+    else:
+        return
+    _require(fits, f"the learner reads other features than the {n_features:,} that there are")
 
 
 def _check(learner: BaseLearner, n_labels: int) -> None:

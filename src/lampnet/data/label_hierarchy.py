@@ -11,6 +11,7 @@ A label may have several parents; no label is its own ancestor.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,15 @@ from scipy import sparse
 from lampnet.data.dataset import Dataset
 from lampnet.data.known_labels import FALSE, TRUE, States
 from lampnet.errors import DataError, ModelFolderError, did_you_mean
+from lampnet.runtime.memory_limit import above as above_limit
+from lampnet.runtime.memory_limit import in_words, memory_limit
+
+#: whoever asks what is above each label makes something of the same size from it
+_COPIES = 2
+#: labels of a circle that are named
+_SHOWN = 8
+#: what a label that is added to a row takes while all of them are collected
+_ADDED_BYTES = 64
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,10 @@ class LabelHierarchy:
         try:
             made.upwards  # noqa: B018  computed once, and here
         except CycleError as fault:
-            around = " -> ".join(repr(label_names[label]) for label in reversed(fault.args[1]))
+            circle = [repr(label_names[label]) for label in reversed(fault.args[1])]
+            if len(circle) > _SHOWN:
+                circle = [*circle[: _SHOWN - 1], "...", circle[-1]]
+            around = " -> ".join(circle)
             raise DataError(
                 f"the label hierarchy goes round in a circle ({around}), so a label would be its own ancestor; take "
                 "one of these lines out"
@@ -76,11 +89,31 @@ class LabelHierarchy:
 
     @cached_property
     def ancestors(self) -> tuple[frozenset[int], ...]:
-        """For each label all labels above it."""
+        """For each label all labels above it: as many numbers as the square of the labels, where they are one chain.
+
+        Where that would take more memory than the limit, it is a `DataError`.
+        """
         above: list[frozenset[int]] = [frozenset()] * len(self.label_names)
+        taken, limit = 0, memory_limit()
         for child, parent in reversed(self.upwards):
+            taken -= sys.getsizeof(above[child])
             above[child] = above[child] | above[parent] | {parent}
+            taken += sys.getsizeof(above[child])
+            if _COPIES * taken > limit:
+                raise DataError(
+                    f"what is above each of {len(self.label_names):,} labels needs more than "
+                    f"{in_words(_COPIES * taken)} of memory, {above_limit(limit)}, or give a label hierarchy of fewer "
+                    "levels"
+                )
         return tuple(above)
+
+    def below(self, label: int) -> set[int]:
+        """All labels below one, in the time of looking at each edge once."""
+        found = {label}
+        for child, parent in reversed(self.upwards):
+            if parent in found:
+                found.add(child)
+        return found - {label}
 
     @property
     def has_one_parent_each(self) -> bool:
@@ -139,9 +172,8 @@ class LabelHierarchy:
         clash = np.argwhere(self.with_parents(states_nL == TRUE) & (states_nL == FALSE))
         if len(clash):
             row, above = clash[0].tolist()
-            below = next(
-                label for label in np.flatnonzero(states_nL[row] == TRUE).tolist() if above in self.ancestors[label]
-            )
+            all_below = self.below(above)
+            below = next(label for label in np.flatnonzero(states_nL[row] == TRUE).tolist() if label in all_below)
             names = self.label_names
             raise DataError(
                 f"row {row} of known: {names[below]!r} is true and {names[above]!r}, which is above it in the label "
@@ -161,10 +193,17 @@ class LabelHierarchy:
             label: true.indices[true.indptr[label] : true.indptr[label + 1]] for pair in self.edges for label in pair
         }
         lacking: dict[int, np.ndarray] = {}
+        added, limit = 0, memory_limit()
         for child, parent in self.upwards:
             more = np.setdiff1d(rows_of[child], rows_of[parent])
             lacking[parent] = np.union1d(lacking.get(parent, more), more)
             rows_of[parent] = np.union1d(rows_of[parent], more)
+            added += len(more)
+            if added * _ADDED_BYTES > limit:
+                raise DataError(
+                    f"with the labels above theirs the rows need more than {in_words(added * _ADDED_BYTES)} of memory, "
+                    f"{above_limit(limit)}, or give a label hierarchy of fewer levels"
+                )
         at = [np.full(len(rows), label) for label, rows in lacking.items()]
         if not sum(map(len, at)):
             return data, 0

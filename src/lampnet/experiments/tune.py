@@ -1,12 +1,13 @@
 """Search for better settings on the validation rows; the search never reads the test rows.
 
-The study is stored in Optuna's journal, which grows by whole lines, so a stopped search can be continued.
+The study is stored in Optuna's journal (see `study_journal.py`), so a stopped search can be continued.
 The first trial is always the default, so the best is never worse than it.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,11 +26,11 @@ from lampnet.evaluation.choose_rules import choose_paper_thresholds
 from lampnet.evaluation.metrics import METRICS, ranking_metrics
 from lampnet.experiments.protocol import Log
 from lampnet.experiments.result_files import write_json
+from lampnet.experiments.study_journal import MOST_TRIALS, STUDY, StudyJournal
 from lampnet.experiments.time_limit import stoppable
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
 from lampnet.runtime.folder_lock import claimed
-from lampnet.runtime.regular_files import append_regular
 from lampnet.runtime.signals import signals_collected
 from lampnet.training.progress import Progress, Stopped
 
@@ -72,6 +73,8 @@ class Search:
             raise ConfigError("a search needs an end: give a time budget, a number of trials, or both")
         if self.trials is not None and self.trials < 1:
             raise ConfigError(f"trials={self.trials} must be at least 1")
+        if self.trials is not None and self.trials > MOST_TRIALS:
+            raise ConfigError(f"trials={self.trials} are too many; a search has at most {MOST_TRIALS:,}")
         if self.metric not in OBJECTIVES:
             raise ConfigError(
                 f"there is no metric {self.metric!r} to tune for; {did_you_mean(self.metric, OBJECTIVES)}"
@@ -99,27 +102,29 @@ class Found:
         >>> Found({"model.width": 64, "model.base_learners": "none"}, 0.5, None, 3, "mean_f1").flags()
         '--set model.width=64 --set model.base_learners=none'
         """
-        return " ".join(f"--set {name}={value}" for name, value in self.settings.items())
+        return " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in self.settings.items())
 
 
-def suggest(trial: Any, base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
-    """The settings of one trial, as dotted names; `fixed` ones are not searched."""
+def space(base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
+    """What is searched: Optuna's distribution of each setting, by its dotted name; `fixed` ones are not searched."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
     model = base.model
     widths = [width for width in sorted({*_WIDTHS, model.width}) if width % model.heads == 0]
-    base_learners = list(dict.fromkeys((*_BASE_LEARNERS, _base_learners_text(base))))
-    graphs = list(dict.fromkeys((*_GRAPHS, base.label_graph)))
-    space: dict[str, Callable[[str], Any]] = {
-        "model.width": lambda name: trial.suggest_categorical(name, widths),
-        "model.steps": lambda name: trial.suggest_int(name, 1, max(4, model.steps)),
-        "model.dropout": lambda name: trial.suggest_float(name, 0.0, 0.6),
-        "model.node_dropout": lambda name: trial.suggest_float(name, 0.0, 0.6),
-        "training.learning_rate": lambda name: trial.suggest_float(name, 1e-4, 5e-3, log=True),
-        "training.weight_decay": lambda name: trial.suggest_float(name, 1e-4, 0.3, log=True),
-        "model.base_learners": lambda name: trial.suggest_categorical(name, base_learners),
-        "label_graph": lambda name: trial.suggest_categorical(name, graphs),
-        "training.intermediate_weight": lambda name: trial.suggest_float(name, 0.0, 1.0),
+    searched = {
+        "model.width": CategoricalDistribution(widths),
+        "model.steps": IntDistribution(1, max(4, model.steps)),
+        "model.dropout": FloatDistribution(0.0, 0.6),
+        "model.node_dropout": FloatDistribution(0.0, 0.6),
+        "training.learning_rate": FloatDistribution(1e-4, 5e-3, log=True),
+        "training.weight_decay": FloatDistribution(1e-4, 0.3, log=True),
+        "model.base_learners": CategoricalDistribution(
+            list(dict.fromkeys((*_BASE_LEARNERS, _base_learners_text(base))))
+        ),
+        "label_graph": CategoricalDistribution(list(dict.fromkeys((*_GRAPHS, base.label_graph)))),
+        "training.intermediate_weight": FloatDistribution(0.0, 1.0),
     }
-    return {name: draw(name) for name, draw in space.items() if name not in fixed}
+    return {name: distribution for name, distribution in searched.items() if name not in fixed}
 
 
 def defaults(base: Config, fixed: Container[str] = ()) -> dict[str, Any]:
@@ -179,13 +184,13 @@ def tune(
         raise ConfigError(f"{folder} cannot be the folder of a search (it is a file); give another folder")
     # A signal ends the running trial at once, but never interrupts a line of the journal.
     with claimed(folder), _journal_kept(folder), signals_collected() as received:
-        study = _open_study(folder, search.seed, json.loads(json.dumps(about)), defaults(base, fixed), fixed)
+        study, searched = _open_study(folder, search.seed, json.loads(json.dumps(about)), base, fixed)
         ends = time.monotonic() + budget if budget else float("inf")
         while (search.trials is None or _finished(study) < search.trials) and time.monotonic() < ends:
             if received:
                 raise Stopped(received[0], Progress())
-            trial = study.ask()
-            config = base.updated(suggest(trial, base, fixed))
+            trial = study.ask(searched)
+            config = base.updated(trial.params)
             if budget:
                 # At most a trial's share past the end, and never too little for a single epoch.
                 share = min(budget * _TRIAL_SHARE, ends - time.monotonic())
@@ -246,38 +251,37 @@ def _run_trial(study: Any, trial: Any, score: Callable[[Callable[[str, Any], Non
         log(f"trial {trial.number + 1}: {value:.4f} (best so far {study.best_value:.4f})")
 
 
-def _open_study(folder: Path, seed: int, about: dict[str, Any], first: dict[str, Any], fixed: dict[str, Any]) -> Any:
+def _open_study(
+    folder: Path, seed: int, about: dict[str, Any], base: Config, fixed: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """The study that the folder holds, or a new one, and what it searches."""
     try:
         import optuna
         from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend
     except ImportError:
         raise MissingExtra("optuna", "tune", "lampnet tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    searched, first = space(base, fixed), defaults(base, fixed)
+    told = {"about": about, "fixed": json.loads(json.dumps(fixed))}
     try:
-        append_regular(folder / JOURNAL).close()
+        journal = StudyJournal(folder / JOURNAL, told, first, searched, base.training.epochs + 1)
+        storage = JournalStorage(journal)
     except OSError as fault:
         raise ConfigError(
             f"{folder} cannot be the folder of a search ({fault.strerror or fault}); give another folder"
         ) from None
-    storage = JournalStorage(JournalFileBackend(str(folder / JOURNAL)))
     pruner = optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=2)
     study = optuna.create_study(
-        study_name="lampnet", storage=storage, direction="maximize", load_if_exists=True, pruner=pruner
+        study_name=STUDY, storage=storage, direction="maximize", load_if_exists=True, pruner=pruner
     )
-    known = study.user_attrs.get("about")
-    if known is None:
-        study.set_user_attr("about", about)
-        study.set_user_attr("fixed", fixed)
+    for name, value in told.items():
+        if name not in study.user_attrs:
+            study.set_user_attr(name, value)
+    if not study.trials:
         study.enqueue_trial(first)
-    elif known != about:
-        changed = sorted(key for key in about if known.get(key) != about[key])
-        raise ConfigError(
-            f"{folder} holds a search with another {' and '.join(changed)}; give another folder, or the same options"
-        )
     # A continued search must not sample the same trials again.
     study.sampler = optuna.samplers.TPESampler(seed=seed + len(study.trials), n_startup_trials=8)
-    return study
+    return study, searched
 
 
 def _finished(study: Any) -> int:

@@ -100,7 +100,10 @@ class BaseLearnerFiles:
             return None
         if kept is None or kept.state.get("identity") != self.identity:
             return None
-        return {key: tensor.numpy() for key, tensor in kept.tensors.items()}
+        try:
+            return {key: tensor.numpy() for key, tensor in kept.tensors.items()}
+        except TypeError:  # a kind of number that NumPy does not have
+            return None
 
 
 def has_base_learner_files(folder: Path) -> bool:

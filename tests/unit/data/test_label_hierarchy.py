@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from lampnet.data.dataset import Dataset
+from lampnet.data.known_labels import FALSE, TRUE
 from lampnet.data.label_hierarchy import LabelHierarchy, read_hierarchy
 from lampnet.errors import DataError, FormatError, ModelFolderError
 from lampnet.evaluation.asked_sets import TopAbove
@@ -22,6 +23,7 @@ from lampnet.evaluation.metrics import METRICS
 from lampnet.evaluation.rules import ExactExpectedF1, ExpectedF1, PerLabelThreshold, Rule, Threshold, TopK
 from lampnet.evaluation.under_hierarchy import UnderHierarchy
 from lampnet.readers.label_edges import read_label_hierarchy
+from lampnet.runtime.memory_limit import limited_to
 
 NAMES = tuple("abcdefg")
 
@@ -224,3 +226,60 @@ def test_what_is_no_hierarchy(given_as: Any, problem: str) -> None:
 def test_forged_hierarchies_of_model_folders(forged: Any) -> None:
     with pytest.raises(ModelFolderError):
         LabelHierarchy.from_json(forged, ("a", "b"))
+
+
+def chain(length: int) -> LabelHierarchy:
+    """Each label below the next."""
+    names = tuple(f"label{number}" for number in range(length))
+    return LabelHierarchy.checked([(number, number + 1) for number in range(length - 1)], names)
+
+
+def test_what_is_above_each_label_of_a_long_chain_is_counted_while_it_is_found() -> None:
+    with (
+        limited_to(10**8),
+        pytest.raises(DataError, match=r"20,000 labels needs more than 100 MB of memory, above the"),
+    ):
+        assert chain(20_000).ancestors
+    with limited_to(10**8):
+        assert len(chain(500).ancestors[0]) == 499
+
+
+def test_a_clash_in_a_long_chain_is_named_without_what_is_above_each_label() -> None:
+    tree = chain(20_000)
+    known = np.zeros((1, 20_000), dtype=np.int8)
+    known[0, [3, 17_000]] = TRUE, FALSE
+    with limited_to(10**6), pytest.raises(DataError, match="'label3' is true and 'label17000', which is above it"):
+        tree.check_known(known)
+    assert tree.below(2) == {0, 1}
+
+
+@given(st.sets(st.tuples(st.integers(0, 7), st.integers(0, 7)).filter(lambda pair: pair[0] < pair[1])))
+def test_below_is_the_other_side_of_above(edges: set[tuple[int, int]]) -> None:
+    tree = LabelHierarchy.checked(edges, tuple("abcdefgh"))
+    for label in range(8):
+        assert tree.below(label) == {other for other in range(8) if label in tree.ancestors[other]}
+
+
+def test_a_long_circle_is_named_in_part() -> None:
+    names = tuple(f"label{number}" for number in range(5_000))
+    with pytest.raises(DataError, match=r"circle .*'label\d+' -> '\w+' .* -> \.\.\. -> '\w+'") as raised:
+        LabelHierarchy.checked([(number, (number + 1) % 5_000) for number in range(5_000)], names)
+    assert len(str(raised.value)) < 400
+
+
+def test_labels_that_would_be_added_to_rows_are_counted() -> None:
+    tree, lowest = (
+        chain(500),
+        sparse.csr_matrix((np.ones(1_000), (np.arange(1_000), np.zeros(1_000, int))), (1_000, 500)),
+    )
+    rows = Dataset(name="rows", kind="vector", rows=np.zeros((1_000, 1)), labels=lowest, label_names=tree.label_names)
+    with limited_to(10**7), pytest.raises(DataError, match=r"the rows need more than 10 MB of memory, above the limit"):
+        tree.completed(rows)
+    assert tree.completed(rows)[1] == 1_000
+
+
+def test_a_hierarchy_of_one_deep_label_among_many_is_not_exported_beyond_the_memory() -> None:
+    graph = pytest.importorskip("lampnet.export.hierarchy")
+    deep = LabelHierarchy(chain(200).edges, tuple(map(str, range(20_000))))
+    with limited_to(10**7), pytest.raises(DataError, match=r"20,000 labels, 199 of which .* to be exported, above"):
+        graph._itself_and(deep.ancestors)

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import http.server
 import io
+import json
 import os
 import shutil
 import socket
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from lampnet.errors import DataError, FormatError
+from lampnet.errors import DataError, FormatError, LampnetError
 from lampnet.readers.named import content_check
 from lampnet.readers.named import unpack as unpacking
 from lampnet.readers.named.addresses import ADDRESSES, NOT_OFFERED, Address
@@ -534,3 +535,140 @@ def test_what_is_there_needs_no_writing(server: str, tmp_path: Path) -> None:
     folder = fetch("sider", tmp_path, base_url=server)
     (folder / ".lampnet.lock").mkdir()  # no lock can be taken here
     assert fetch("sider", tmp_path, base_url=server) == folder
+
+
+def begun(server: str, **change: object) -> str:
+    """The note beside a download of `NOISE` that was cut off."""
+    tag = f'"{hashlib.md5(NOISE).hexdigest()}"'
+    return json.dumps({"url": f"{server}/{FILE}", "validator": tag, "total": len(NOISE)} | change)
+
+
+@pytest.mark.parametrize("kind", ["a symbolic link", "a hard link"])
+@pytest.mark.parametrize("length", [1000, len(NOISE)])
+def test_a_part_that_is_a_file_elsewhere_is_neither_continued_nor_kept(
+    kind: str, length: int, server: str, tmp_path: Path
+) -> None:
+    Handler.files[FILE] = NOISE
+    letter, folder = tmp_path / "letter", tmp_path / "sider"
+    folder.mkdir()
+    letter.write_bytes(NOISE[:length])
+    part = folder / f"{FILE}.part"
+    part.symlink_to(letter) if kind == "a symbolic link" else part.hardlink_to(letter)
+    (folder / f"{FILE}.part.json").write_text(begun(server))
+    fetch("sider", tmp_path, base_url=server)
+    assert letter.read_bytes() == NOISE[:length]
+    assert (folder / FILE).read_bytes() == NOISE
+    assert not (folder / FILE).is_symlink()
+    assert "Range" not in Handler.seen[-1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"total": "all"}, {"total": True}, {"total": [1]}, {"validator": 5}, {"validator": "\u0416"},
+     {"validator": "a\r\nHost: elsewhere"}, {"url": None}, {"more": 1}, {"validator": [[[[[0]]]]]}],
+)  # fmt: skip
+def test_a_forged_note_of_a_download_is_thrown_away(change: dict[str, object], server: str, tmp_path: Path) -> None:
+    Handler.files[FILE] = NOISE
+    (tmp_path / "sider").mkdir()
+    (tmp_path / "sider" / f"{FILE}.part").write_bytes(NOISE[:1000])
+    (tmp_path / "sider" / f"{FILE}.part.json").write_text(begun(server, **change))
+    fetch("sider", tmp_path, base_url=server)
+    assert (tmp_path / "sider" / FILE).read_bytes() == NOISE
+    assert left_in(tmp_path / "sider") == ["SHA256SUMS", FILE]
+
+
+@pytest.mark.parametrize("name", [f"{FILE}.part", f"{FILE}.part.json"])
+@pytest.mark.parametrize("kind", ["a pipe", "a dangling link", "a device"])
+def test_what_is_no_file_of_a_download_is_replaced(name: str, kind: str, server: str, tmp_path: Path) -> None:
+    Handler.files[FILE] = NOISE
+    path = tmp_path / "sider" / name
+    path.parent.mkdir()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero" if kind == "a device" else tmp_path / "letter")
+    fetch("sider", tmp_path, base_url=server)
+    assert (tmp_path / "sider" / FILE).read_bytes() == NOISE
+    assert not (tmp_path / "letter").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [("a pipe", "it is a pipe, not a regular file"), ("a device", "it is a symbolic link"),
+     ("a folder", "it is a folder"), ("a link", "it is a symbolic link"),
+     ("a terabyte", "it has 1,099,511,627,776 bytes"),
+     ("names elsewhere", "not a line of checksum and file name"), ("long names", "not a line of checksum")],
+)  # fmt: skip
+def test_recorded_checksums_that_are_no_file_of_the_folder_are_refused(
+    kind: str, sentence: str, server: str, tmp_path: Path
+) -> None:
+    Handler.files["reuters21578.tar.gz"], letter = REUTERS, tmp_path / "letter"
+    folder = tmp_path / "reuters21578"
+    folder.mkdir()
+    path = folder / "SHA256SUMS"
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    elif kind == "a terabyte":
+        with path.open("wb") as file:
+            file.truncate(1 << 40)
+    elif "names" in kind:
+        path.write_text(f"{'0' * 64}  {'../letter.txt' if kind == 'names elsewhere' else 'x' * 300 + '.txt'}\n")
+    else:
+        letter.write_text(f"{'0' * 64}  README.txt\n")
+        path.symlink_to(letter if kind == "a link" else "/dev/zero")
+    with pytest.raises(FormatError, match=f"SHA256SUMS.*{sentence}.*delete .* and fetch again"):
+        fetch("reuters21578", tmp_path, base_url=server)
+    assert not Handler.seen
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device", "a folder"])
+@pytest.mark.parametrize(("name", "file"), [("sider", FILE), ("reuters21578", "reuters21578.tar.gz")])
+def test_data_that_is_no_file_is_not_waited_for(name: str, file: str, kind: str, server: str, tmp_path: Path) -> None:
+    path = tmp_path / name / file
+    path.parent.mkdir()
+    if kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    (path.parent / "SHA256SUMS").write_text(f"{'0' * 64}  {file}\n")
+    with pytest.raises(FormatError, match=r"it is not a regular file; delete it and fetch again"):
+        fetch(name, tmp_path, base_url=server)
+
+
+def test_data_that_is_a_pipe_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "sider").mkdir()
+    os.mkfifo(tmp_path / "sider" / FILE)
+    with pytest.raises(DataError, match=r"sider\.csv\.gz is not a regular file"):
+        load("sider", tmp_path)
+
+
+def test_data_behind_a_link_is_used_where_it_is_there_already(tmp_path: Path) -> None:
+    (tmp_path / "sider").mkdir()
+    (tmp_path / "elsewhere").write_bytes(gzip.compress(SIDER))
+    (tmp_path / "sider" / FILE).symlink_to(tmp_path / "elsewhere")
+    assert fetch("sider", tmp_path) == tmp_path / "sider"
+
+
+def test_nothing_is_fetched_through_a_link_to_a_folder(
+    server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the data set's own folder nor one that members go to, nor the one that they are unpacked in."""
+    monkeypatch.setitem(ADDRESSES, "yeast_chipexo", ADDRESSES["yeast_chipexo"][:1])
+    out, other = io.BytesIO(), tmp_path / "other"
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("2021-Rossi_Nature-master/04_ChExMix_Peaks/Abf1_CX.bed", "chr1\t1\t2\n")
+        archive.writestr("2021-Rossi_Nature-master/02_References/sample-key.tab", "x")
+    Handler.files["2021-Rossi_Nature.zip"] = out.getvalue()
+    other.mkdir()
+    (other / "Abf1_CX.bed").write_text("of somebody else")
+    for link in ("yeast_chipexo", "yeast_chipexo/peaks", "yeast_chipexo/unpacked.part"):
+        root = tmp_path / link.replace("/", "-")
+        (root / link).parent.mkdir(parents=True)
+        (root / link).symlink_to(other)
+        with pytest.raises(LampnetError, match=r"is a symbolic link, and files elsewhere|cannot be written to"):
+            fetch("yeast_chipexo", root, base_url=server)
+        assert {path.name: path.read_text() for path in other.iterdir()} == {"Abf1_CX.bed": "of somebody else"}

@@ -14,6 +14,7 @@ from lampnet.readers.named.registry import NAMES
 from lampnet.readers.named.registry import data_root as chosen_root
 from lampnet.readers.named.transfer import Progress, Wanted, forget, transfer
 from lampnet.readers.named.unpack import unpack
+from lampnet.runtime.atomic_files import check_no_link
 from lampnet.runtime.folder_lock import claimed
 
 
@@ -39,6 +40,7 @@ def fetch(
         url = f"{base_url.rstrip('/')}/{address.file}" if base_url else address.url
         try:
             if not _is_there(address, folder):
+                check_no_link(folder)
                 with claimed(folder):
                     _fetch_one(url, address, folder, progress)
         except OSError as error:
@@ -53,18 +55,15 @@ def _is_there(address: Address, folder: Path) -> bool:
     """Whether nothing needs to be written."""
     if address.unpack:
         return _members_are_there(address, folder)
-    if not (folder / address.file).exists():
-        return False
-    _check_unchanged(address, folder, [address.file])
-    return True
+    return _has(folder / address.file) and _is_unchanged(address, folder, [address.file])
 
 
 def _fetch_one(url: str, address: Address, folder: Path, progress: Progress | None) -> None:
     if _is_there(address, folder):  # brought by another process, which has just ended
         return
     file = folder / address.file
-    if file.exists():
-        _check_unchanged(address, folder, [address.file])
+    if _has(file):
+        _is_unchanged(address, folder, [address.file])
     else:
         _download(url, address, file, progress)
     if address.unpack:
@@ -76,10 +75,7 @@ def _members_are_there(address: Address, folder: Path) -> bool:
     members = [name for name in recorded(folder) if _is_member(name, address)]
     if not members:
         return all(any((folder / sub).glob(PurePosixPath(pattern).name)) for pattern, sub in address.unpack)
-    if not all((folder / name).exists() for name in members):
-        return False
-    _check_unchanged(address, folder, members)
-    return True
+    return all(_has(folder / name) for name in members) and _is_unchanged(address, folder, members)
 
 
 def _is_member(name: str, address: Address) -> bool:
@@ -89,8 +85,17 @@ def _is_member(name: str, address: Address) -> bool:
     )
 
 
-def _check_unchanged(address: Address, folder: Path, names: list[str]) -> None:
-    """Files that are there already must be those that were fetched."""
+def _has(file: Path) -> bool:
+    """Whether a file is there, or a link to one; what would be waited for without end is refused."""
+    if not file.exists():
+        return False
+    if not file.is_file():
+        raise FormatError(file, "it is not a regular file; delete it and fetch again")
+    return True
+
+
+def _is_unchanged(address: Address, folder: Path, names: list[str]) -> bool:
+    """Files that are there already must be those that were fetched; an error where they are not."""
     sums = recorded(folder)
     if address.sha256:
         sums[address.file] = address.sha256
@@ -101,6 +106,7 @@ def _check_unchanged(address: Address, folder: Path, names: list[str]) -> None:
                 f"the file is not the one that was fetched: its SHA-256 is no longer {sums[name]}; delete it and "
                 f"fetch again, or delete its line in {SUMS} if the change is meant",
             )
+    return True
 
 
 def _download(url: str, address: Address, file: Path, progress: Progress | None) -> None:
@@ -136,6 +142,7 @@ def _put_members(archive: Path, address: Address, folder: Path) -> None:
         names = unpack(archive, address, inside)
         record(folder, {name: sha256_of(inside / name) for name in names})
         for name in names:
+            check_no_link((folder / name).parent)
             (folder / name).parent.mkdir(exist_ok=True)
             (inside / name).replace(folder / name)
     except FormatError:

@@ -27,6 +27,8 @@ def only_file(folder: Path, *patterns: str) -> Path:
     """The first file of a folder that matches one of the patterns."""
     for pattern in patterns:
         found = sorted(folder.glob(pattern))
+        if found and not found[0].is_file():
+            raise DataError(f"{found[0]} is not a regular file; put the publisher's file there")
         if found:
             return found[0]
     raise DataError(

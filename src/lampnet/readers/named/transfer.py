@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,12 +18,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from lampnet.errors import DataError, MissingExtra
+from lampnet.runtime.limited_json import parse_json
+from lampnet.runtime.regular_files import append_regular, read_regular
 
 #: file name, bytes so far, bytes in all (0 when the server does not state them)
 Progress = Callable[[str, int, int], None]
 
 _TIMEOUT = 30
 _BLOCK = 1 << 16
+_MOST_OF_A_NOTE = 1 << 16
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
@@ -59,23 +63,36 @@ class _Begun:
 
     @classmethod
     def read(cls, path: Path) -> _Begun | None:
+        """What was noted; None where there is no note, or one that `transfer` does not write."""
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
+            begun = cls(**parse_json(read_regular(path, _MOST_OF_A_NOTE)))
         except (OSError, ValueError, TypeError):
             return None
+        texts = all(isinstance(text, str) and text.isascii() for text in (begun.url, begun.validator))
+        sound = texts and begun.validator.isprintable() and type(begun.total) is int and begun.total >= 0
+        return begun if sound else None
 
 
 def transfer(wanted: Wanted, part: Path, progress: Progress | None = None) -> None:
     """Bring a file to `part`; what an earlier call left there is continued where that is safe."""
     note = part.with_name(f"{part.name}.json")
     begun = _Begun.read(note)
-    have = part.stat().st_size if part.exists() and begun is not None and begun.url == wanted.url else 0
+    have = _size(part) if begun is not None and begun.url == wanted.url else 0
     with _explained(wanted):
         if begun is not None and have and have == begun.total:
             pass  # it had come to its end, but was not moved to its place yet
         elif not (begun is not None and have and begun.validator and _receive(wanted, part, note, begun, progress)):
             _receive(wanted, part, note, None, progress)
     note.unlink(missing_ok=True)
+
+
+def _size(part: Path) -> int:
+    """What has come of a file; 0 where that is a link to one elsewhere, or anything else but a file of its own."""
+    try:
+        found = part.lstat()
+    except FileNotFoundError:
+        return 0
+    return found.st_size if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 else 0
 
 
 def forget(part: Path) -> None:
@@ -88,7 +105,7 @@ def _receive(wanted: Wanted, part: Path, note: Path, begun: _Begun | None, progr
     """Ask for the file, or for the rest of one that has begun; False where the rest does not fit what is here."""
     import requests
 
-    have = 0 if begun is None else part.stat().st_size
+    have = 0 if begun is None else _size(part)
     headers = {"Accept-Encoding": "identity"}
     if begun is not None:
         headers |= {"Range": f"bytes={have}-", "If-Range": begun.validator}
@@ -107,8 +124,9 @@ def _receive(wanted: Wanted, part: Path, note: Path, begun: _Begun | None, progr
             raise _too_large(wanted, f"{total:,}")
         if not have:
             forget(part)
-            note.write_text(json.dumps(asdict(_Begun(wanted.url, _validator(response), total))), encoding="utf-8")
-        with part.open("ab") as stream:
+            with append_regular(note) as stream:
+                stream.write(json.dumps(asdict(_Begun(wanted.url, _validator(response), total))).encode())
+        with append_regular(part) as stream:
             for block in response.raw.stream(_BLOCK, decode_content=False):
                 have += len(block)
                 if have > wanted.max_bytes:
