@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.flops import attention_flops, forward_flops
+from bench.other_programs import QUIET
 from lampnet.config import ModelConfig
 from pages.performance_targets import (
     LEAST_GAIN,
@@ -191,7 +192,7 @@ def first_section(found: dict[str, float]) -> str:
         f"{found['load_seconds']:.2f} s importing lampnet and loading,\n  "
         f"{1e3 * found['first_seconds']:.0f} ms predicting; the second prediction takes "
         f"{1e3 * found['second_seconds']:.0f} ms (processor time"
-        + (f"; other programs used the machine, at a load of {found['load']:.0f})" if found.get("load", 0) > 1 else ")")
+        + (f"; other programs used {others:.1f} cores)" if (others := found.get("others", 0)) >= QUIET else ")")
     )
 
 

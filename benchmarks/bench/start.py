@@ -19,6 +19,7 @@ import numpy as np
 from scipy import sparse
 
 from bench.networks import SHAPES, Shape
+from bench.other_programs import OtherPrograms
 from lampnet.runtime.atomic_files import write_atomically
 
 ROWS, TURNS = 96, 3
@@ -86,8 +87,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="the stored bench")
     out = parser.parse_args().out
-    load = os.getloadavg()[0]
-    measured = {"start_up": start_up(), "first_prediction": first_prediction(SHAPES[0]) | {"load": round(load, 1)}}
+    others = OtherPrograms()
+    measured = {"start_up": start_up(), "first_prediction": first_prediction(SHAPES[0])}
+    measured["first_prediction"]["others"] = round(others.cores(), 2)
     write_atomically(out, (json.dumps(json.loads(out.read_text()) | measured, indent=1) + "\n").encode())
 
 

@@ -8,7 +8,6 @@ set has them, with the decision that each system chose itself.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.other_programs import OtherPrograms
 from lampnet.errors import DataError, LampnetError
 
 #: name, seconds wanted for `fast` and `quick`, and rows per second wanted for predicting; None where nothing is wanted
@@ -156,7 +156,7 @@ def whole_fits(
     """For each case the systems in turns, `rounds` times: medians, ratios to logistic regression, and the targets."""
     found: dict[str, Any] = {}
     for name in names:
-        load = os.getloadavg()[0]
+        others = OtherPrograms()
         runs: dict[str, list[dict[str, Any]]] = {system: [] for system in SYSTEMS}
         for _ in range(rounds):
             for system in SYSTEMS:
@@ -170,7 +170,7 @@ def whole_fits(
             )
         fast, quick, rate = TARGETS[name]
         found[name]["wanted"] = {"fast_seconds": fast, "quick_seconds": quick, "rows_per_second": rate}
-        found[name]["load"] = round(load, 1)  # of other programs, in the minute before
+        found[name]["others"] = round(others.cores(), 2)
     return found
 
 
