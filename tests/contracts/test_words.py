@@ -20,11 +20,8 @@ TERMS = {
     "strangers": "untrusted files",
     "evidence": "base learners, base logits",
 }
-#: files that may hold a term, and why
-EXCEPTIONS = {
-    "tests/contracts/test_words.py": "names the terms",
-    "CHANGELOG.md": "says how settings were called before",
-}
+#: the file that names the terms
+HERE = "tests/contracts/test_words.py"
 TEXT = (".py", ".md", ".toml", ".js", ".html", ".css", ".json", ".txt", ".cfg")
 
 
@@ -41,7 +38,7 @@ def test_the_term_occurs_nowhere(term: str) -> None:
     found = []
     for path in tracked_files():
         name = path.relative_to(ROOT).as_posix()
-        if name in EXCEPTIONS or not path.is_file():
+        if name == HERE or not path.is_file():
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             if pattern.search(line):
