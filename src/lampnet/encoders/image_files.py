@@ -28,6 +28,7 @@ _DAMAGE = (
     EOFError,
     struct.error,
     zlib.error,
+    MemoryError,  # a part that states a length of gigabytes
 )
 #: Bytes per pixel while an image is decoded and converted.
 _PER_PIXEL = 8
@@ -52,7 +53,7 @@ def opened_image(path: str | Path | IO[bytes], row: int | None = None, name: str
     except LampnetError:
         raise
     except (*_DAMAGE, pillow().DecompressionBombError) as problem:
-        said = " ".join(str(problem).split())[:200]
+        said = " ".join(str(problem).split())[:200] or "it asks for more memory than there is"
         raise DataError(f"{where} cannot be read as an image ({said}); give a PNG or JPEG file") from None
 
 

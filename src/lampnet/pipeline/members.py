@@ -19,6 +19,7 @@ import torch
 from scipy import sparse
 
 from lampnet.config import Config, TrainingConfig
+from lampnet.errors import TrainingDiverged
 from lampnet.inference.examples import Examples
 from lampnet.inference.logits import logits_of_views, with_priors_for_empty_rows
 from lampnet.model.build import build_member, member_seed
@@ -181,6 +182,11 @@ class _Members:
         network.eval()
         logits = logits_of_views(lambda n_nodes: laid_out(network, n_nodes), fold.valid)
         logits = with_priors_for_empty_rows(logits, fold.valid[0].nodes, self.plan.priors)
+        if not np.isfinite(logits).all():
+            raise TrainingDiverged(
+                f"network {number + 1} predicts values that are not numbers: its training diverged, or its checkpoint "
+                "is damaged; train again with --overwrite and a lower training.learning_rate"
+            )
         return Member(number, network, progress, logits, progress.beats_start())
 
     def _callback(self) -> Callback:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +18,22 @@ from lampnet.explain.input_view import picture_data
 from lampnet.runtime.memory_limit import limited_to
 
 random = np.random.default_rng(0)
+
+#: opens an image in a process that may take half a gigabyte more
+WITH_LITTLE_MEMORY = """
+import resource, sys
+from lampnet.encoders.image_files import decoded, opened_image, pillow
+from lampnet.errors import DataError
+
+pillow().preinit()
+pages = int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 500_000_000,) * 2)
+try:
+    with opened_image(sys.argv[1]) as image:
+        decoded(image, sys.argv[1], "RGB")
+except DataError as fault:
+    print(fault)
+"""
 
 
 def pixels(*shape):
@@ -195,6 +214,17 @@ def test_other_formats_are_refused_whatever_the_name_says(form, tmp_path, monkey
         with pytest.raises(DataError, match=r"a\.png cannot be read as an image .* give a PNG or JPEG file"):
             use()
     assert not marker.exists()
+
+
+def test_a_part_that_states_gigabytes_is_damage(tmp_path):
+    path = tmp_path / "a.png"
+    Image.new("RGB", (8, 8)).save(path)
+    content = path.read_bytes()
+    at = content.index(b"IDAT") - 4
+    path.write_bytes(content[:at] + (2**31 - 1).to_bytes(4, "big") + content[at + 4 :])
+    done = subprocess.run([sys.executable, "-c", WITH_LITTLE_MEMORY, path], capture_output=True, text=True, check=False)
+    said = f"{path} cannot be read as an image (it asks for more memory than there is); give a PNG or JPEG file"
+    assert done.stdout.strip() == said, done.stderr
 
 
 def test_an_image_larger_than_the_memory_is_refused(tmp_path):

@@ -13,9 +13,10 @@ from scipy import sparse
 from lampnet.config import Config, folds_for
 from lampnet.data.dataset import Dataset
 from lampnet.data.splits import Splits, fold_numbers, parts_of, random_split
-from lampnet.errors import ConfigError
+from lampnet.errors import ConfigError, TrainingDiverged
 from lampnet.model.build import MEMBER_SEEDS
 from lampnet.pipeline.fit import FitRun, fit
+from lampnet.training.checkpoint import read_checkpoint, write_checkpoint
 from lampnet.training.progress import Progress, Stopped
 
 F = 9
@@ -102,3 +103,20 @@ def test_a_run_that_is_ended_in_its_second_network_hands_over_two_and_is_finishe
     resumed = fit(Splits(train=data), config, run=FitRun(folder=tmp_path, resume=True))
     np.testing.assert_array_equal(resumed.proba(data.rows), whole.proba(data.rows))
     assert resumed.decisions == whole.decisions
+
+
+def test_a_forged_network_that_predicts_no_numbers_is_refused(tmp_path: Path) -> None:
+    data, config = dataset(), Config.preset("fast").updated({**SMALL, "training.epochs": 3})
+
+    def interrupt(event: str, progress: Progress) -> None:
+        if event == "epoch" and progress.network == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Stopped):
+        fit(Splits(train=data), config, run=FitRun(folder=tmp_path, callback=interrupt))
+    for path in tmp_path.glob("checkpoint-*"):  # of the first network; the others have folders of their own
+        found = read_checkpoint(path)
+        forged = {name: 1e38 * t if t.is_floating_point() else t for name, t in found.tensors.items()}
+        write_checkpoint(path, forged, found.state)
+    with pytest.raises(TrainingDiverged, match="network 1 predicts values that are not numbers"):
+        fit(Splits(train=data), config, run=FitRun(folder=tmp_path, resume=True))
