@@ -85,15 +85,15 @@ def missed(measured: dict[str, Any]) -> str:
 
 
 def beside_others(measured: dict[str, Any]) -> str:
-    """Which cases were measured while other programs used the machine."""
-    used = {title: float(measured[name]["others"]) for name, title in TITLES.items()}
+    """Which cases were measured while other programs used the machine; nothing where that was not counted."""
+    used = {title: own["others"] for name, title in TITLES.items() if "others" in (own := measured[name])}
     busy = [f"{title} ({cores:.1f})" for title, cores in used.items() if cores >= QUIET]
-    if not busy:
-        return "Nothing else used the machine."
-    return (
-        "While these were measured, other programs used the cores in brackets, so that they take longer than alone: "
-        f"{', '.join(busy)}."
-    )
+    if busy:
+        return (
+            "While these were measured, other programs used the cores in brackets, so that they take longer than "
+            f"alone: {', '.join(busy)}."
+        )
+    return "Nothing else used the machine." if len(used) == len(TITLES) else ""
 
 
 def fallen() -> str:
@@ -169,8 +169,7 @@ def page() -> str:
     return TEXT.read_text(encoding="utf-8").format(
         table=table(measured),
         prediction=prediction_table(measured),
-        missed=missed(measured),
-        beside_others=beside_others(measured),
+        targets=f"{missed(measured)} {beside_others(measured)}".strip(),
         networks=networks_table(),
         fallen=fallen(),
         many_rows=many_rows_table(many),
