@@ -11,6 +11,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,26 +33,28 @@ _MAXIMIZE = 2
 _RUNNING, _COMPLETE, _PRUNED, _FAILED, _WAITING = range(5)
 
 
-class StudyJournal:
-    """What Optuna's `JournalStorage` reads from and writes to.
+@dataclass(frozen=True)
+class ExpectedSearch:
+    """What the journal of a search may hold.
 
-    path   the journal; made where it is missing
-    about  what the search is about, and the settings that all its trials share; a journal of another one is refused
-    first  the settings of the first trial
-    space  Optuna's distribution of each setting that is searched
-    steps  how many scores a trial may report
+    metadata  what the search is about, and the settings that all its trials share; a journal of another one is refused
+    first     the settings of the first trial
+    space     Optuna's distribution of each setting that is searched
+    steps     how many scores a trial may report
     """
 
-    def __init__(
-        self,
-        path: Path,
-        about: Mapping[str, Mapping[str, Any]],
-        first: Mapping[str, Any],
-        space: Mapping[str, Any],
-        steps: int,
-    ) -> None:
+    metadata: Mapping[str, Mapping[str, Any]]
+    first: Mapping[str, Any]
+    space: Mapping[str, Any]
+    steps: int
+
+
+class StudyJournal:
+    """What Optuna's `JournalStorage` reads from and writes to; the file is made where it is missing."""
+
+    def __init__(self, path: Path, expected: ExpectedSearch) -> None:
         self.path = path
-        self._checks = _Checks(path.parent, about, first, space, steps)
+        self._checks = _Checks(path.parent, expected)
         self._lines, self._size, self._is_read = 0, 0, False
         self._written: list[dict[str, Any]] = []  # since it was read last
         append_regular(path).close()
@@ -112,24 +115,17 @@ class StudyJournal:
 class _Checks:
     """What may stand in the next line."""
 
-    def __init__(
-        self,
-        folder: Path,
-        about: Mapping[str, Mapping[str, Any]],
-        first: Mapping[str, Any],
-        space: Mapping[str, Any],
-        steps: int,
-    ) -> None:
+    def __init__(self, folder: Path, expected: ExpectedSearch) -> None:
         from optuna.distributions import distribution_to_json
 
-        self.folder, self.about, self.first, self.space, self.steps = folder, about, first, space, steps
-        self.distributions = {name: json.loads(distribution_to_json(one)) for name, one in space.items()}
-        self.told: set[str] = set()  # what the search is about
+        self.folder, self.expected = folder, expected
+        self.distributions = {name: json.loads(distribution_to_json(one)) for name, one in expected.space.items()}
+        self.seen: set[str] = set()  # names of the metadata so far
         self.created, self.trials = False, 0
         self.state, self.drawn, self.reported = _FAILED, set[str](), 0  # of the last trial
         self.operations: dict[int, tuple[set[str], Callable[[dict[str, Any]], None]]] = {
             0: ({"study_name", "directions"}, self._study),
-            2: ({"study_id", "user_attr"}, self._about),
+            2: ({"study_id", "user_attr"}, self._metadata),
             4: ({"study_id", "datetime_start"}, self._trial),
             5: ({"trial_id", "param_name", "param_value_internal", "distribution"}, self._setting),
             6: ({"trial_id", "state", "values"}, self._state),
@@ -156,21 +152,21 @@ class _Checks:
         _require(log["study_name"] == STUDY and log["directions"] == [_MAXIMIZE])
         self.created = True
 
-    def _about(self, log: dict[str, Any]) -> None:
-        [(name, told)] = log["user_attr"].items()
-        _require(name in self.about and name not in self.told and isinstance(told, dict))
-        if told != self.about[name]:
-            wanted = self.about[name]
-            changed = [key for key in sorted({*wanted, *told}) if told.get(key) != wanted.get(key)]
+    def _metadata(self, log: dict[str, Any]) -> None:
+        [(name, found)] = log["user_attr"].items()
+        _require(name in self.expected.metadata and name not in self.seen and isinstance(found, dict))
+        wanted = self.expected.metadata[name]
+        if found != wanted:
+            changed = [key for key in sorted({*wanted, *found}) if found.get(key) != wanted.get(key)]
             changed = [key[:60] for key in changed if key in wanted] or ["setting"]
             raise ConfigError(
                 f"{self.folder} holds a search with another {' and '.join(changed)}; give another folder, or the same "
                 "options"
             )
-        self.told.add(name)
+        self.seen.add(name)
 
     def _new_trial(self, state: int) -> None:
-        _require(self.told == set(self.about) and self.state != _WAITING)
+        _require(self.seen == set(self.expected.metadata) and self.state != _WAITING)
         self.trials += 1
         if self.trials > MOST_TRIALS:
             raise ValueError(f"a search has at most {MOST_TRIALS:,} trials")
@@ -179,7 +175,7 @@ class _Checks:
     def _first_trial(self, log: dict[str, Any]) -> None:
         _require(log["state"] == _WAITING and log["datetime_start"] is None and not self.trials)
         _require(all(log[key] == empty for key, empty in _TEMPLATE.items()))
-        _require(log["system_attrs"] == {"fixed_params": self.first})
+        _require(log["system_attrs"] == {"fixed_params": self.expected.first})
         self._new_trial(_WAITING)
 
     def _trial(self, log: dict[str, Any]) -> None:
@@ -188,12 +184,12 @@ class _Checks:
 
     def _setting(self, log: dict[str, Any]) -> None:
         name, value = log["param_name"], log["param_value_internal"]
-        if name not in self.space:
+        if name not in self.expected.space:
             raise ValueError(f"{str(name)[:60]!r} is no setting that is searched")
         _require(self.state == _RUNNING and name not in self.drawn)
         if parse_json(log["distribution"].encode(), _MOST_VALUES) != self.distributions[name]:
             raise ValueError(f"{name} was searched in another range")
-        if not _is_inside(value, self.space[name]):
+        if not _is_inside(value, self.expected.space[name]):
             raise ValueError(f"{name} is outside its range")
         self.drawn.add(name)
 
@@ -202,7 +198,7 @@ class _Checks:
         [(name, text)] = log["system_attr"].items()
         _require(name == _TOGETHER and self.state == _RUNNING and not self.drawn)
         for setting, value in parse_json(text.encode(), _MOST_VALUES).items():
-            distribution = self.space[setting]
+            distribution = self.expected.space[setting]
             choices = getattr(distribution, "choices", None)
             _require(_is_inside(value, distribution) if choices is None else value in choices)
 
@@ -214,7 +210,7 @@ class _Checks:
         else:
             _require(self.state == _RUNNING and state in (_COMPLETE, _PRUNED, _FAILED))
             _require((values is None) if state == _FAILED else (values is not None or state == _PRUNED))
-            _require(state != _COMPLETE or self.drawn == set(self.space))
+            _require(state != _COMPLETE or self.drawn == set(self.expected.space))
             _check_moment(log["datetime_complete"])
         if values is not None and not (len(values) == 1 and _is_number(values[0]) and 0 <= values[0] <= 1):
             raise ValueError("the score of a trial is not between 0 and 1")
@@ -222,7 +218,7 @@ class _Checks:
 
     def _score(self, log: dict[str, Any]) -> None:
         self.reported += 1
-        _require(self.state == _RUNNING and self.reported <= self.steps and _whole(log["step"]) >= 0)
+        _require(self.state == _RUNNING and self.reported <= self.expected.steps and _whole(log["step"]) >= 0)
         _require(_is_number(log["intermediate_value"]))
 
 

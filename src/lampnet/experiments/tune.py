@@ -26,7 +26,7 @@ from lampnet.evaluation.choose_rules import choose_paper_thresholds
 from lampnet.evaluation.metrics import METRICS, ranking_metrics
 from lampnet.experiments.protocol import Log
 from lampnet.experiments.result_files import write_json
-from lampnet.experiments.study_journal import MOST_TRIALS, STUDY, StudyJournal
+from lampnet.experiments.study_journal import MOST_TRIALS, STUDY, ExpectedSearch, StudyJournal
 from lampnet.experiments.time_limit import stoppable
 from lampnet.pipeline.control import FitRun
 from lampnet.pipeline.fit import fit
@@ -262,9 +262,9 @@ def _open_study(
         raise MissingExtra("optuna", "tune", "lampnet tune") from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     searched, first = space(base, fixed), defaults(base, fixed)
-    told = {"about": about, "fixed": json.loads(json.dumps(fixed))}
+    metadata = {"about": about, "fixed": json.loads(json.dumps(fixed))}
     try:
-        journal = StudyJournal(folder / JOURNAL, told, first, searched, base.training.epochs + 1)
+        journal = StudyJournal(folder / JOURNAL, ExpectedSearch(metadata, first, searched, base.training.epochs + 1))
         storage = JournalStorage(journal)
     except OSError as fault:
         raise ConfigError(
@@ -274,7 +274,7 @@ def _open_study(
     study = optuna.create_study(
         study_name=STUDY, storage=storage, direction="maximize", load_if_exists=True, pruner=pruner
     )
-    for name, value in told.items():
+    for name, value in metadata.items():
         if name not in study.user_attrs:
             study.set_user_attr(name, value)
     if not study.trials:

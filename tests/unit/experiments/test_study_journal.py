@@ -19,6 +19,7 @@ from lampnet.experiments import study_journal
 from lampnet.experiments.study_journal import MOST_TRIALS
 from lampnet.experiments.tune import BEST, JOURNAL, Found, Search, tune
 
+# as in test_tune.py: seconds for a trial
 FIXED = {
     "training.epochs": 1,
     "training.threads": 1,
@@ -27,7 +28,7 @@ FIXED = {
     "model.base_learners": "none",
     "model.steps": 1,
 }
-Lines = list[dict[str, Any]]
+Lines = list[Any]  # of JSON
 
 
 def searched(folder: Path, trials: int = 2) -> Found:
@@ -64,7 +65,7 @@ def added(*more: dict[str, Any]) -> Callable[[Lines], Lines]:
 
 
 NEW = {"op_code": 4, "study_id": 0, "datetime_start": "2026-11-01T00:00:00+00:00"}
-FORGED = {
+FORGED: dict[str, Callable[[Lines], Lines]] = {
     "a score that is no number": forged(6, 1, values=[float("nan")]),
     "a score above 1": forged(6, 1, values=[1e300]),
     "a text as a score": forged(6, 1, values=["1"]),
@@ -107,7 +108,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_line_is_refused(name: str, journal: bytes, tmp_path: Path) -> None:
-    lines = FORGED[name]([json.loads(line) for line in journal.splitlines()])  # type: ignore[no-untyped-call]
+    lines = FORGED[name]([json.loads(line) for line in journal.splitlines()])
     content = "".join(json.dumps(line) + "\n" for line in lines)
     (tmp_path / JOURNAL).write_text(content)
     with pytest.raises(ConfigError, match=r"study\.journal, line \d+: .*; a search cannot be continued with this file"):
