@@ -152,6 +152,13 @@ class Networks:
         over_seeds = seeds_difference(*values)
         return (over_seeds if over_seeds is not None else float((values[0] - values[1]).mean())), len(seeds)
 
+    def seeds(self, dataset: str, graph: str, width: int) -> int:
+        """How many seeds a label graph and the edgeless one have in common."""
+        pairs = (
+            (self.runs(dataset, f"{features}-{kind}", width) for kind in (graph, "el")) for features in ("emb", "fmp")
+        )
+        return len({seed for ours, theirs in pairs for seed in ours.keys() & theirs.keys()})
+
     def gains_by_unit(self, dataset: str, graph: str, width: int) -> tuple[np.ndarray, float] | None:
         """Example-F1 of a label graph minus that of the edgeless one, and the mean of the edgeless one.
 
@@ -246,6 +253,8 @@ def reproduction_page(
     return "\n\n".join(part.strip() for part in parts if part.strip()) + "\n"
 
 
+#: What stands below the methods of others: the stack, which is lampnet without a network, and lampnet.
+OWN_SYSTEMS = (("its base learners alone", "stack"), ("lampnet's default", "lamp"))
 #: The width that the finding is about, trained on every data set; the published networks have d = 512.
 WIDTH = 128
 
@@ -257,7 +266,11 @@ def finding(networks: Networks, summary: Summary) -> str:
         return ""
     gain = pooled_difference([units for units, _ in found.values()])
     relative = pooled_difference([units / edgeless for units, edgeless in found.values()])
-    clear = [f"{dataset_title(d)} {alone}" for d, (units, _) in found.items() if (alone := _alone(d, units)).is_clear]
+    clear = [
+        f"{dataset_title(d)} {alone}{', one seed' if networks.seeds(d, 'fc', WIDTH) == 1 else ''}"
+        for d, (units, _) in found.items()
+        if (alone := _alone(d, units)).is_clear
+    ]
     if relative.is_clear:
         verdict = "raise" if relative.mean > 0 else "lower"
     else:
@@ -411,11 +424,7 @@ def _score_table(
                     ours = _not_run(comparators, dataset, methods[0])
                 cells += [shown, "", ours]
         rows.append(cells)
-    for title, name in (
-        ("label priors", "constant"),
-        ("its base learners alone", "stack"),
-        ("lampnet's default", "lamp"),
-    ):
+    for title, name in (("label priors", "constant"), *OWN_SYSTEMS):
         if name in SYSTEMS:
             row = [f"**{title}**"]
             for dataset in PUBLISHED:
@@ -467,6 +476,10 @@ def _not_run(comparators: Mapping[str, Mapping[str, Any]], dataset: str, method:
     return f"not run ({'over ' if cost['at_least'] else ''}{duration(cost['hours'])})"
 
 
+def _three_scores(scores: Sequence[Cell | None]) -> str:
+    return " / ".join("–" if one is None else f"{one.mean:.3f}".removeprefix("0") for one in scores)
+
+
 def _comparators(
     summary: Summary, comparators: Mapping[str, Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
 ) -> str:
@@ -481,13 +494,17 @@ def _comparators(
             if scores[0] is None:
                 cells.append(summary.unfinished(dataset, name) or _not_run(comparators, dataset, name))
                 continue
-            shown = " / ".join("–" if one is None else f"{one.mean:.3f}".removeprefix("0") for one in scores) + few
+            shown = _three_scores(scores) + few
             limit = summary.runs(dataset, name)[0].get("time_budget_minutes", 0)
             cells.append(shown + (f" (stopped after {limit:g} minutes)" if _stopped(summary, dataset, name) else ""))
         rows.append([entry.title, *cells])
+    for title, name in OWN_SYSTEMS:
+        scores_of_own = [[summary.score(dataset, name, metric, "paper") for metric in F1] for dataset in datasets]
+        rows.append([f"**{title}**", *map(_three_scores, scores_of_own)])
     about = (
         "ebF1 / miF1 / maF1 of every method that `lampnet` has beside LaMP, its settings tuned on validation rows, at "
-        "the paper's 27 thresholds (Seq2Seq: its own label sets), means over seeds. A method that was still fitting "
+        "the paper's 27 thresholds (Seq2Seq: its own label sets), means over seeds; in the last rows, of lampnet's own "
+        "base learners and of its default. A method that was still fitting "
         "when its time was up has no scores; a network keeps its best epoch. Times are those of a busy machine. "
         "A method that was not run has the time in brackets that fitting it once would take on one core, extrapolated "
         "from a few rows (`python benchmarks/comparator_costs.py`); a whole run of a method on features takes several "

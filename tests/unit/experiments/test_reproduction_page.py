@@ -109,7 +109,9 @@ def test_the_finding_weighs_data_sets_equally_and_claims_what_its_interval_suppo
     text = finding(Networks([*pair("bibtex", 2000, 0.1), *pair("scene", 200, 0.06)]), summary)
     assert re.search(r" raise example-F1 on average over 2 data sets: the change is \+(19|20)\.\d% \(", text)
     assert re.search(r", or \+[78]\.\d \(\+[56]\.\d to \+(9|10)\.\d\) points \(Bib", text)
-    assert re.search(r"; clear by itself on Bibtex \+(9\.\d|10\.\d) \(.*\), Scene .*; not trained on Reuters", text)
+    assert re.search(
+        r"; clear by itself on Bibtex \+(9\.\d|10\.\d) \([^)]*\), one seed, Scene .*\), one seed; not", text
+    )
     assert "not trained on Reuters-21578, Delicious, SIDER" in text
     assert text.endswith("stays below lampnet's stack of base learners on 1 of 2.")
     # A gain of one data set of two claims nothing about the next one.
@@ -233,13 +235,14 @@ def test_what_is_missing_and_its_hours(network: MakeResult) -> None:
 def test_comparators_that_did_not_run_finish_or_converge_are_told_apart(result: MakeResult) -> None:
     late = result("sider", "fastxml") | {"finished": False, "status": "did not finish in 60 seconds"}
     stopped = result("bibtex", "spen", 0, 0.4) | {"status": "time budget", "time_budget_minutes": 10.0}
-    page = reproduction_page(Networks([]), Summary([late, stopped]), {})
+    page = reproduction_page(Networks([]), Summary([late, stopped, result("bibtex", "stack", 0, 0.6)]), {})
     assert row_of(page, "SPEN", "### Table 1")[4:10] == ["0.422", "", "0.400 (stopped)", "0.375", "", "not run"]
     assert row_of(page, "RNN Seq2Seq", "### Table 1")[10:] == ["0.356", "", "not run"]
     own = page.split("## The comparators")[1]
     assert row_of(own, "FastXML")[4] == "did not finish in 60 seconds"
     assert row_of(own, "SPEN, end to end")[2] == ".400 / .400 / .400 (stopped after 10 minutes)"
     assert row_of(own, "GAML")[1:] == ["not run"] * 6
+    assert row_of(own, "**its base learners alone**")[2:4] == [".600 / .600 / .600", "– / – / –"]
     costs = {"bibtex": {"seq2seq": {"hours": 2.04, "at_least": False}, "gaml": {"hours": 0.2, "at_least": True}}}
     timed = reproduction_page(Networks([]), Summary([]), {}, measured={"comparator_costs": {"costs": costs}})
     assert row_of(timed, "RNN Seq2Seq", "### Table 1")[4:7] == ["0.393", "", "not run (2.0 h)"]
